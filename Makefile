@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-NATIVE := $(wildcard src/sketchlearn/_native/*.*) CMakeLists.txt pyproject.toml
+NATIVE := $(wildcard src/sketchlearn/kernels/native/*.*) CMakeLists.txt pyproject.toml
 
 # Tests start hundreds of programs: without bytecode on disk, each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -37,10 +37,10 @@ hot-loops: .venv/installed-test .venv/installed-sanitize
 
 # The kernels of a GPU, as the text that its driver compiles; the check fails where a source and its text differ.
 ptx: .venv/installed-ptx
-	$(BIN)/python src/sketchlearn/_native/gpu/make_ptx.py
+	$(BIN)/python src/sketchlearn/kernels/native/gpu/make_ptx.py
 
 ptx-check:
-	if $(MAKE) .venv/installed-ptx; then $(BIN)/python src/sketchlearn/_native/gpu/make_ptx.py --check; \
+	if $(MAKE) .venv/installed-ptx; then $(BIN)/python src/sketchlearn/kernels/native/gpu/make_ptx.py --check; \
 	else echo "NVRTC cannot be installed on this machine: the text of the GPU's kernels is not checked"; fi
 
 # Sketches on a GPU beside the processor's, byte by byte, and how fast they are; says so where there is none.

@@ -42,7 +42,7 @@ def ask(server, path, form=None, token=None):
 
 def prepare(server, n_senders=100):
     """A collection and the tokens of its senders."""
-    from sketchlearn.storage.design_files import design_to_bytes
+    from sketchlearn.files.designs import design_to_bytes
 
     rules = {"reports_per_minute": 1_000_000, "epoch": "day"}
     ask(server, "/v1/collections", {"name": "c", "design": json.loads(design_to_bytes(OPERATOR)), "rules": rules})

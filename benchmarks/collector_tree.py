@@ -22,12 +22,12 @@ import sketchlearn as skl
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from served import Server
 
+from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.passing_on import pass_on
+from sketchlearn.collector.forwarding import pass_on
 from sketchlearn.collector.store import MOST_NEW_SENDERS, Store
-from sketchlearn.packed import HEADER, MAGIC
-from sketchlearn.reporting import Collector
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
+from sketchlearn.sketch.bits import HEADER, MAGIC
 
 OPERATOR = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), wave="square", seed=0)
 ROWS_EACH = 2

@@ -16,8 +16,8 @@ from report import table_of
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from sketchlearn import kernel
-from sketchlearn._native import add_crosses
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels._native import add_crosses
 
 SIZES = ((80, 768), (200, 768), (400, 768), (1000, 768), (200, 256), (200, 1536))  # integers of features, values
 

@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 import sketchlearn as skl
-from sketchlearn.gpu import DeviceError, DeviceRows, Event, Memory, Stream, device, device_rows
+from sketchlearn.kernels.gpu.driver import DeviceError, Event, Memory, Stream, device
+from sketchlearn.kernels.gpu.rows import DeviceRows, device_rows
 
 M, REPEATS = 1024, 20
 LANES, WAVE_INSTRUCTIONS = 128, 17  # of a multiprocessor; of the exponential, beside one for each column

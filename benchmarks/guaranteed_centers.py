@@ -17,10 +17,13 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target, centroids
-from sketchlearn.decoders.refinements.efficient_fit import efficient
-from sketchlearn.models import DiagonalGaussian, Double, Mixture
-from sketchlearn.sketch import Sketch
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.decoders.goodness_of_fit import efficient
+from sketchlearn.inference.decoders.points import centroids
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, Mixture
+from sketchlearn.sketch.sums import Sketch
 
 MOST_ERROR, MOST_DRAWS = 1.1, 10
 REFERENCE_ROWS = 3_000_000

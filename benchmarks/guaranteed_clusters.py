@@ -12,8 +12,9 @@ from interval_coverage import GAPS, Estimated, asked_settings, coverage
 from known_laws import WAYS, clusters_of_law, law, matched
 
 import sketchlearn as skl
-from sketchlearn.models import Double, Mixture
-from sketchlearn.uncertainty.cluster_cells import Cells
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.errors.clusters import CellBorders as Cells
 
 BAND, REFERENCE_DRAWS = 0.1, 400_000
 

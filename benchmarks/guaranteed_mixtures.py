@@ -13,8 +13,9 @@ from interval_coverage import GAPS, Estimated, asked_settings, coverage
 from known_laws import WAYS, law, matched
 
 import sketchlearn as skl
-from sketchlearn.models import Double, Mixture
-from sketchlearn.uncertainty.mixture_errors import Parameters, scores_and_information
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.errors.mixtures import Parameters, scores_and_information
 
 REFERENCE_DRAWS = 100_000
 

@@ -28,7 +28,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 import sketchlearn as skl
-from sketchlearn import kernel
+from sketchlearn.kernels import dispatch as kernel
 
 HERE = Path(__file__).parent
 RUNS, PAGE, PICTURE = HERE / "history.jsonl", HERE.parent / "docs" / "history.md", HERE.parent / "docs" / "history.png"

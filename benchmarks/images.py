@@ -27,7 +27,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 import sketchlearn as skl
-from sketchlearn import kernel
+from sketchlearn.kernels import dispatch as kernel
 
 THESIS, LEARNED = 15.8, 1.6  # MNIST: one sketch per class, m = 5000; and a learned convolutional network
 SPLITS = 10

@@ -15,7 +15,7 @@ from known_laws import WAYS
 from report import table_of, yes_or_no
 from rich.console import Console
 
-from sketchlearn.models import Double
+from sketchlearn.core.arrays import Double
 
 COVERED = (0.93, 0.97)
 MOST_WIDTH = 1.15  # of what all rows tell: of exact sketches

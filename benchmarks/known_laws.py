@@ -13,9 +13,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders.refinements.kmeans_of_rows import lloyd, nearest
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample
-from sketchlearn.models import DiagonalGaussian, Double, FullGaussian, Mixture
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.decoders.points import antithetic_sample
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture
+from sketchlearn.inference.kmeans import lloyd, nearest
 
 TRUTH_DRAWS, FEW_DRAWS = 2_000_000, 50_000
 DESIGN_ROWS = 5000

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
 
 BLOCK, D, M = 100_000, 10, 64
 

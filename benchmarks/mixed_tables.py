@@ -24,7 +24,7 @@ from rich.console import Console
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal
 
 MOST_ROWS = 20_000
 K = 5

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.gaussian_profile import largest_ratio
+from sketchlearn.sketch.ledger import largest_ratio
 
 ITERATIONS = 5  # of DPLloyd
 BLOCK = 100_000  # rows whose distances are computed at a time

@@ -15,7 +15,7 @@ from rich.table import Table
 from sklearn.metrics.pairwise import euclidean_distances
 
 import sketchlearn as skl
-from sketchlearn.models import DiagonalGaussian, Mixture
+from sketchlearn.inference.distributions import DiagonalGaussian, Mixture
 
 COLUMNS, CLUSTERS = 3, 3
 PERMUTATIONS = 200

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 
 import sketchlearn as skl
-from sketchlearn import kernel
+from sketchlearn.kernels import dispatch as kernel
 
 
 def table_of(title: str, columns: Sequence[str]) -> Table:

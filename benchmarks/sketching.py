@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.kernels import dispatch as kernel
 
 M = 1024
 SHAPES = {2: 60_000, 10: 60_000, 64: 20_000, 784: 4_000}

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 
 CONFIDENCE = 1 - 1e-6

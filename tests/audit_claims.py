@@ -13,11 +13,11 @@ import numpy as np
 from audit import at_least, at_most, log_likelihood
 
 import sketchlearn as skl
-from sketchlearn.batches import RELEASED
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
-from sketchlearn.randomised_response import sent_columns
+from sketchlearn.sketch.batches import RELEASED
+from sketchlearn.sketch.bits import sent_columns
 
 CONFIDENCE = 1 - 1e-3
 UNIT_ROWS = 5  # Rows of one person that count, in the claims about people.

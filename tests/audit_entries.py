@@ -29,12 +29,15 @@ from audit import at_least, at_most
 from house import HOUR, NOON, House
 
 import sketchlearn as skl
-from sketchlearn.batches import RELEASED
 from sketchlearn.collector import releases as collector_releases
-from sketchlearn.collector.endpoint_table import ENDPOINTS
-from sketchlearn.privacy import Release, Session, SessionError, session
-from sketchlearn.tasks.estimating import fitted_state, row_samples
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
+from sketchlearn.collector.endpoints import ENDPOINTS
+from sketchlearn.estimators.base import state as fitted_state
+from sketchlearn.estimators.base import state as row_samples
+from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.privacy import session
+from sketchlearn.privacy.session import Session, SessionError
+from sketchlearn.sketch.batches import RELEASED
+from sketchlearn.sketch.sums import Release
 
 CONFIDENCE = 1 - 1e-3
 EPSILON = 1.0

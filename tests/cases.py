@@ -5,7 +5,8 @@ import functools
 import numpy as np
 
 import sketchlearn as skl
-from sketchlearn.frequencies import (
+from sketchlearn.features.directions import packed
+from sketchlearn.features.frequencies import (
     AdaptedRadius,
     Cauchy,
     FoldedGaussian,
@@ -15,8 +16,7 @@ from sketchlearn.frequencies import (
     ProductCauchy,
     Weighted,
 )
-from sketchlearn.operators.cell_numbers import packed
-from sketchlearn.waves import (
+from sketchlearn.features.waves import (
     Cosine,
     Exponential,
     FourierSeries,

@@ -16,9 +16,9 @@ import numpy as np
 from served import Server
 
 import sketchlearn as skl
-from sketchlearn.reporting import Collector
-from sketchlearn.storage.container import with_digest
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.collector.clients.client import Collector
+from sketchlearn.core.containers import with_digest
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), seed=0)
 ODD = [

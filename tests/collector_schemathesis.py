@@ -17,8 +17,8 @@ import numpy as np
 from served import Server
 
 import sketchlearn as skl
-from sketchlearn.reporting import Collector
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.collector.clients.client import Collector
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=0)
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"

@@ -7,8 +7,8 @@ import hypothesis
 import pytest
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.batches import RELEASED
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.sketch.batches import RELEASED
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
 hypothesis.settings.load_profile("default")

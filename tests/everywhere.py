@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 import sketchlearn as skl
-from sketchlearn.sources import blocks
+from sketchlearn.rows import source_base as blocks
 
 D = 8
 NAMES = [f"x{i}" for i in range(D)]

@@ -20,10 +20,11 @@ import numpy as np
 from served import POSTGRESQL, Cluster, Server
 
 import sketchlearn as skl
+from sketchlearn.collector.clients.client import Collector, CollectorError
+from sketchlearn.collector.clients.spool import Spool
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.verification import verify
-from sketchlearn.reporting import Collector, CollectorError, Spool
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 ROWS_PER_REPORT = 5
 TWICE, DAMAGED = 0.1, 0.1  # of the reports

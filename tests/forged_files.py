@@ -25,24 +25,22 @@ import numpy as np
 from safetensors.numpy import save as save_tensors
 
 import sketchlearn as skl
-from sketchlearn import packed, private_bits
-from sketchlearn.cost import Cost
-from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
-from sketchlearn.loading_limit import MOST_MEGABYTES, MOST_SECONDS, text_cost
-from sketchlearn.operators import Operator
-from sketchlearn.operators.cell_numbers import packed as in_base_64
-from sketchlearn.privacy import select_classes
-from sketchlearn.reporting.hidden_parts import MAGIC as HIDDEN_MAGIC
-from sketchlearn.reporting.hidden_parts import START, HiddenPart, hide
-from sketchlearn.reporting.sealed_seeds import new_private_key, public_key_of
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
-from sketchlearn.storage import checkpoints, container
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
-from sketchlearn.storage.known_operator import KnownOperator
-from sketchlearn.storage.schema_files import schema_from_bytes, schema_to_bytes
-from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes, selected_to_bytes
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
-from sketchlearn.tasks.registry import tasks
+from sketchlearn.collector.clients.secret_shares import MAGIC as HIDDEN_MAGIC
+from sketchlearn.collector.clients.secret_shares import START, HiddenPart, hide, new_private_key, public_key_of
+from sketchlearn.core import containers as container
+from sketchlearn.core.limits import MOST_MEGABYTES, MOST_SECONDS, Cost, text_cost
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes, selected_from_bytes, selected_to_bytes
+from sketchlearn.estimators.registry import tasks
+from sketchlearn.features.directions import packed as in_base_64
+from sketchlearn.features.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
+from sketchlearn.features.operator import Operator
+from sketchlearn.files import checkpoints
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema_from_bytes, schema_to_bytes
+from sketchlearn.files.sketches import KnownOperator
+from sketchlearn.privacy.class_selection import select_classes
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.sketch.sums import bits as packed
+from sketchlearn.sketch.sums import bits as private_bits
 
 HERE = Path(__file__).parent
 CHEAP = 0.01  # seconds; the digests of operators that cost less are corrected, so that some changed files load

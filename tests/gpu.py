@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn.gpu import DeviceError, devices
-from sketchlearn.operators import summing
-from sketchlearn.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
+from sketchlearn.features import accumulation as summing
+from sketchlearn.features.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
+from sketchlearn.kernels.gpu.driver import DeviceError, devices
 
 WAVES = ("exponential", "cosine", "square", "sawtooth", "triangle", FourierSeries((0.3, 0.1 - 0.05j)))
 QUANTIZED = (

@@ -14,7 +14,7 @@ from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.page.page_routes import COOKIE, Pages
 from sketchlearn.collector.store import Store
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0).with_origin("declared")
 ROWS = np.random.default_rng(0).standard_normal((400, 2))

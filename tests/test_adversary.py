@@ -20,11 +20,11 @@ import pytest
 from scipy.special import log_ndtr
 
 import sketchlearn as skl
-from sketchlearn.batches import MOST_IDENTITIES, Batches
-from sketchlearn.gaussian_profile import largest_ratio, profile, smallest_epsilon
+from sketchlearn.core import containers as container
 from sketchlearn.privacy.budget import BudgetError
 from sketchlearn.privacy.mechanisms import DiscreteGaussian
-from sketchlearn.storage import container
+from sketchlearn.sketch.batches import MOST_IDENTITIES, Batches
+from sketchlearn.sketch.ledger import largest_ratio, profile, smallest_epsilon
 
 X = np.random.default_rng(0).uniform(-5, 5, (400, 2))
 OPERATOR = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)

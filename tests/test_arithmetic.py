@@ -13,9 +13,9 @@ from thresholds import at_a_threshold
 from twin import fma, phase_error_bound, phases, record_integers
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.randomness import Stream
-from sketchlearn.waves import Quantized
+from sketchlearn.core.randomness import Stream
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.waves import Quantized
 
 
 def rows(n, d, seed=0, scale=1.0, dtype=np.float32):

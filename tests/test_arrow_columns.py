@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Number
+from sketchlearn.rows.schemas.columns import Category, Number
 
 SCHEMA = skl.Schema([Number("age"), Category("country", ["FR", "DE"])])
 COLUMNS = {"country": ["DE", "IT", None], "other": [1, 2, 3], "age": [42, 30, 7]}

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.models import FrequencySet
-from sketchlearn.outline import LEAST_ROWS_PER_CELL, Outline
-from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, clusters_of_rows
-from sketchlearn.weighting.entropy_tilting import WaveMeans, tempered, tilt
-from sketchlearn.weighting.histogram_columns import Column, histogram_misfit
-from sketchlearn.weighting.tilted_atoms import Atoms, tilted_atoms
-from sketchlearn.weighting.weighted_rows import WeightedRows
+from sketchlearn.features.outline import LEAST_ROWS_PER_CELL, Outline
+from sketchlearn.inference.calibration import WeightedRows
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import FrequencySet
+from sketchlearn.inference.tilting import Atoms, Column, WaveMeans, histogram_misfit, tempered, tilt, tilted_atoms
+from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, clusters_of_rows
 
 Double = NDArray[np.float64]
 BINS = 64

@@ -19,7 +19,7 @@ from audit_claims import cases, epsilon_of
 from scipy import stats
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, opendp
 
 SIZE = 1_000_000

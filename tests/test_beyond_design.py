@@ -7,7 +7,7 @@ import pytest
 from test_cli import run
 
 import sketchlearn as skl
-from sketchlearn import progress
+from sketchlearn.core import progress
 
 
 def sketch_for_one_cluster():

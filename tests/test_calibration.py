@@ -11,10 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 import sketchlearn as skl
-from sketchlearn.decoders import Status
-from sketchlearn.weighting.calibrated_rows import Means, calibrated
-from sketchlearn.weighting.clusters_of_rows import RowSample, SquaredLoss, are_those_of_law
-from sketchlearn.weighting.weighted_rows import WeightedRows
+from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, are_those_of_law
 
 SHARES = (0.7, 0.2, 0.1)
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Schema
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal
+from sketchlearn.rows.schemas.table_schema import Schema
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import reader
 from kill import killed_runs, write_rows
 
 import sketchlearn as skl
-from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
+from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
 OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
 
@@ -46,10 +46,10 @@ def test_a_run_goes_on_where_it_stopped(files, tmp_path, monkeypatch, nulls):
         rows = np.load(files[0])
         rows[::7, 1] = np.nan
         np.save(files[0], rows)
-    monkeypatch.setattr("sketchlearn.storage.checkpoints.LEAST_KERNEL_ROWS", 40)
-    monkeypatch.setattr("sketchlearn.storage.checkpoints.MOST_KERNEL_SUMS", 0)
+    monkeypatch.setattr("sketchlearn.files.checkpoints.LEAST_KERNEL_ROWS", 40)
+    monkeypatch.setattr("sketchlearn.files.checkpoints.MOST_KERNEL_SUMS", 0)
     expected = run(files, nulls=nulls)
-    from sketchlearn.storage import checkpoints
+    from sketchlearn.files import checkpoints
 
     keep = checkpoints._keep
     for stop in range(1, 30, 4):
@@ -127,7 +127,7 @@ def test_a_sketch_remembers_skipped_files(files, tmp_path):
 
 @pytest.mark.parametrize("skipped", [[], ["b", "a"], ["a", "a"], "a", [1], None])
 def test_forged_lists_of_skipped_files_are_refused(skipped):
-    from sketchlearn.storage import container
+    from sketchlearn.core import containers as container
 
     sketch = OPERATOR.sketch(np.ones((2, 3)))
     with pytest.raises(skl.FormatError, match="its list of skipped files is not"):

@@ -7,12 +7,13 @@ import pytest
 from sklearn.base import clone
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target
-from sketchlearn.decoders.densities.component_path import component_path
-from sketchlearn.models import DiagonalGaussian, Mixture
-from sketchlearn.tasks.choosing.cluster_choice import Basis, ClusterChoice
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
-from sketchlearn.weighting.gap_statistic import agreement_of_halves, inertia_curve
+from sketchlearn.estimators.choice import Basis, ClusterChoice
+from sketchlearn.estimators.choosing import agreement_of_halves, inertia_curve
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
+from sketchlearn.inference.decoders.number_of_components import component_path
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, Mixture
 
 pytestmark = pytest.mark.slow
 

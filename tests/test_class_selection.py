@@ -9,11 +9,12 @@ import pytest
 from scipy.stats import binom
 
 import sketchlearn as skl
-from sketchlearn.ledger import Ledger, SelectionCost
-from sketchlearn.privacy import class_selection, select_classes
+from sketchlearn.core.limits import FormatError
+from sketchlearn.estimators.files import selected_from_bytes, selected_to_bytes
+from sketchlearn.privacy import class_selection
 from sketchlearn.privacy.budget import BudgetError
-from sketchlearn.storage.container import FormatError
-from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes, selected_to_bytes
+from sketchlearn.privacy.class_selection import select_classes
+from sketchlearn.sketch.ledger import Ledger, SelectionCost
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
 MANY = 20_000

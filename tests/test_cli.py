@@ -136,7 +136,7 @@ def test_completion():
     assert run(env=variables).stdout.split() == ["schema", "sketch", "subtract", "select-classes", "sample", "serve"]
 
 
-HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn._native", "sketchlearn.operators")
+HEAVY = ("numpy", "scipy", "sklearn", "rich", "safetensors", "sketchlearn.kernels._native", "sketchlearn.features")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sketch", "--help"], ["fit", "gmm", "--help"]])
@@ -411,7 +411,7 @@ def test_mistakes_get_a_sentence(arguments, code, message, worked):
 
 def test_unexpected_errors_are_sentences_too(worked):
     program = (
-        "import sketchlearn.storage.sketch_files as s\n"
+        "import sketchlearn.files.sketches as s\n"
         "def odd(data, **more): raise RuntimeError('odd\\nthing')\n"
         "s.from_bytes = odd\n"
         "from sketchlearn.cli import main; main(['merge', 'day1.sketch', '-o', 'x'])"

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.diagnostics.pictures import plot_model
+from sketchlearn.views.pictures import plot_model
 
 CENTERS = np.array([[24_210.0, 30.0], [58_000.0, 45.0], [91_000.0, 60.0]])  # in the order of their shares
 SPREAD = [1500.0, 2.0]

@@ -19,12 +19,12 @@ from served import POSTGRESQL, Cluster
 
 import sketchlearn as skl
 from sketchlearn.collector import database, drift
+from sketchlearn.collector.clients.client import report_file
 from sketchlearn.collector.database import DatabaseError, open_database
 from sketchlearn.collector.verification import verify
 from sketchlearn.collector.views import ExactView
 from sketchlearn.collector.writer import Writer
-from sketchlearn.reporting.client import report_file
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 OTHER = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1)
 RNG = np.random.default_rng(0)

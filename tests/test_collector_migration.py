@@ -18,8 +18,7 @@ from house import HOUR, NOON, House
 from served import POSTGRESQL, Cluster
 
 import sketchlearn as skl
-from sketchlearn.collector.database import DatabaseError, open_database
-from sketchlearn.collector.tables import VERSION
+from sketchlearn.collector.database import VERSION, DatabaseError, open_database
 from sketchlearn.collector.verification import verify
 
 GOLDEN = Path(__file__).parent / "golden_collector"

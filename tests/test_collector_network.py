@@ -26,13 +26,13 @@ from served import Server
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
+from sketchlearn.collector.background import Housekeeper
+from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.limits import FAILURES_PER_MINUTE
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.store import Store
-from sketchlearn.reporting import Collector, CollectorError
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
 ROWS = np.random.default_rng(0).standard_normal((90, 2))

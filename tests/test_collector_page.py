@@ -26,11 +26,11 @@ with warnings.catch_warnings():  # that another client for requests is to come
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.demonstration import DESIGN, readings
+from sketchlearn.collector.maintenance import keep_house
 from sketchlearn.collector.page import window_models
 from sketchlearn.collector.page.page_routes import COOKIE, Pages
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.upkeep import keep_house
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
 NOON = 1_700_000_000 // 86400 * 86400 + 43200
 OPERATOR = design_from_bytes(DESIGN.read_bytes())[0]

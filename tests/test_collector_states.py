@@ -21,10 +21,10 @@ pytest.importorskip("opendp")
 from house import HOUR, NOON, House
 
 import sketchlearn as skl
-from sketchlearn.batches import RELEASED
 from sketchlearn.collector import releases
-from sketchlearn.collector.endpoint_table import ENDPOINTS
+from sketchlearn.collector.endpoints import ENDPOINTS
 from sketchlearn.collector.page.collection_sections import RELEASED_SECTIONS, SECTIONS
+from sketchlearn.sketch.batches import RELEASED
 
 BINS = skl.Histograms.even([0.0], [1.0], bins=4)
 VICTIM = np.array([[0.9]])

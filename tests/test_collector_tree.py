@@ -14,12 +14,12 @@ pytest.importorskip("uvicorn")
 from served import Server
 
 import sketchlearn as skl
+from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.passing_on import pass_on, passed_on
+from sketchlearn.collector.forwarding import pass_on, passed_on
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView
-from sketchlearn.reporting import Collector
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
 ROWS = np.random.default_rng(0).standard_normal((360, 2))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sketchlearn import kernel
-from sketchlearn._native import compare
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels._native import compare
 
 
 def problem(n, d, m, q, *, tied, shifted=False, valued=True):

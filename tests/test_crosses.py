@@ -10,10 +10,10 @@ from conftest import with_kernel
 from twin import record_integers
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.decoders.problems.decoding_target import fourier_part
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.operators.composed_operators import Mapped
+from sketchlearn.features.composed import Mapped
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.inference.decoders.target import fourier_part
+from sketchlearn.kernels import dispatch as kernel
 
 D = 5
 WAVES_OF_ROWS = skl.FourierFeatures(D, 40, law=Gaussian(1.0), seed=2)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sketchlearn import kernel
-from sketchlearn._native import damped_waves
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels._native import damped_waves
 
 
 @pytest.mark.parametrize("name", kernel.available())

@@ -7,14 +7,22 @@ import pytest
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders import ClOmpr, Problem, Status, Target, decode, decoder_from
-from sketchlearn.decoders.densities.gaussian_mixture_fit import merge_components
-from sketchlearn.decoders.problems.first_reading import read
-from sketchlearn.decoders.problems.mixture_cost import best_weights, nonnegative, prune
-from sketchlearn.decoders.refinements.gauss_newton import correlated_errors, independent_errors, levenberg_marquardt
-from sketchlearn.decoders.refinements.reduction_to_points import antithetic_sample, centroids, medians
-from sketchlearn.decoders.searches.search_loop import EXPLAINED
-from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture, SphericalGaussian, TiedGaussian
+from sketchlearn.inference.decoders import decoder_from
+from sketchlearn.inference.decoders.gaussian_mixture import merge_components
+from sketchlearn.inference.decoders.loop import EXPLAINED, Status, decode
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
+from sketchlearn.inference.decoders.points import antithetic_sample, centroids, medians
+from sketchlearn.inference.decoders.problem import Problem, read
+from sketchlearn.inference.decoders.refinement import (
+    best_weights,
+    correlated_errors,
+    independent_errors,
+    levenberg_marquardt,
+    nonnegative,
+    prune,
+)
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, SphericalGaussian, TiedGaussian
 
 
 def rows_of(k=6, d=4, n=20_000, spread=6.0, seed=0):

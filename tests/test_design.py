@@ -7,11 +7,11 @@ import pytest
 from designs import fourier_design
 
 import sketchlearn as skl
-from sketchlearn.designing.frequency_laws import BROAD
-from sketchlearn.designing.sample_summary import cluster_shapes
-from sketchlearn.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
-from sketchlearn.operators import FourierFeatures
-from sketchlearn.operators.origin import Origin
+from sketchlearn.estimators.design.frequencies import BROAD
+from sketchlearn.estimators.design.sample_summary import cluster_shapes
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed
+from sketchlearn.features.provenance import Origin
 
 
 def clusters(n=4000, k=5, d=4, seed=0):

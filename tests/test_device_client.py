@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn.reporting import device_client
-from sketchlearn.reporting.device_client import Design, Sender, Spool, fused
-from sketchlearn.reporting.device_designs import device_design
+from sketchlearn.collector.clients import device_client
+from sketchlearn.collector.clients.device_client import Design, Sender, Spool, fused
+from sketchlearn.collector.clients.device_designs import device_design
 
 OPERATOR = skl.FourierFeatures(
     3, 60, law=skl.frequencies.AdaptedRadius(1.0), wave="square", center=[1.0, -2.0, 0.5], seed=5

@@ -5,7 +5,7 @@ import pytest
 from conftest import with_kernel
 
 import sketchlearn as skl
-from sketchlearn.operators.cell_numbers import packed
+from sketchlearn.features.directions import packed
 
 N = 4000  # more than one thread takes at a time
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.discrete_profile import ratio_of, smallest_scale, sum_of_noise
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.gaussian_profile import largest_ratio, profile
-from sketchlearn.privacy import Sensitivity, sensitivity
-from sketchlearn.privacy.mechanisms import DiscreteGaussian
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.privacy.mechanisms import DiscreteGaussian, ratio_of, smallest_scale, sum_of_noise
+from sketchlearn.privacy.noise_plan import sensitivity
+from sketchlearn.sketch.ledger import largest_ratio, profile
 
 EPSILONS = (-1.0, 0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0)
 

@@ -76,7 +76,7 @@ def test_every_wave_is_documented():
     waves = {
         name for name, kind in vars(skl.waves).items() if isinstance(kind, type) and issubclass(kind, skl.waves.Wave)
     }
-    assert documented_names()["sketchlearn.waves"] >= waves
+    assert documented_names()["sketchlearn.features.waves"] >= waves
 
 
 def anchor(heading):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import sketchlearn as skl
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((3000, 2)) + 12 * RNG.integers(0, 2, (3000, 1))

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target, centroids
-from sketchlearn.decoders.densities.gaussian_mixture_fit import MOST_WHITENED
-from sketchlearn.decoders.refinements.efficient_fit import (
-    BLOCK,
-    EfficientSteps,
-    efficient,
-    slopes_of_efficient,
-)
-from sketchlearn.decoders.refinements.gauss_newton import correlated_errors
-from sketchlearn.models import DiagonalGaussian, FrequencySet, FullGaussian, Mixture
+from sketchlearn.inference.decoders.gaussian_mixture import MOST_WHITENED
+from sketchlearn.inference.decoders.goodness_of_fit import BLOCK, EfficientSteps, efficient, slopes_of_efficient
+from sketchlearn.inference.decoders.points import centroids
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import correlated_errors
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, FrequencySet, FullGaussian, Mixture
 
 K, D = 4, 3
 LAW = Mixture(

@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.models.gaussian_family import n_parameters
-from sketchlearn.weighting.em_steps import MStep, SampledRows, gain_of_step, pilot_mixture, reduced
+from sketchlearn.inference.distributions import n_parameters
+from sketchlearn.inference.em import MStep, SampledRows, gain_of_step, pilot_mixture, reduced
 
 KINDS = ("full", "tied", "diag", "spherical", "known")
 
@@ -95,7 +95,7 @@ def test_no_step_lowers_the_likelihood(seed, kind):
 
 
 def _likelihood(rows, gaussians):
-    from sketchlearn.weighting.mixture_likelihood import cholesky_log_densities
+    from sketchlearn.inference.em import cholesky_log_densities
 
     factors = gaussians.factors
     factors = factors if factors.ndim == 3 else np.stack([np.diag(v) for v in factors])
@@ -119,7 +119,7 @@ def test_fits_are_near_em_of_all_rows(kind):
     truth = SampledRows.of(rows)
     shape = np.linalg.cholesky(np.broadcast_to(known["covariance"], (k, d, d))) if known else factors
     start = shape if step.full else np.sqrt(np.sum(factors**2, axis=2))
-    from sketchlearn.operators.expected_statistics import Gaussians
+    from sketchlearn.features.expected_statistics import Gaussians
 
     best = truth.climbed(Gaussians(weights, means, start), step, 300, 1e-9)
     assert (_likelihood(rows, best) - model.score(rows)) / unit < 0.5
@@ -201,7 +201,7 @@ def test_a_release_of_expected_statistics_tells_the_mixture():
 
 
 def test_reduction_keeps_the_components_that_lie_apart():
-    from sketchlearn.operators.expected_statistics import Gaussians
+    from sketchlearn.features.expected_statistics import Gaussians
 
     means = np.array([[0.0, 0.0], [0.1, 0.0], [50.0, 0.0], [50.0, 0.2], [0.0, 50.0]])
     many = Gaussians(np.full(5, 0.2), means, np.ones((5, 2)))

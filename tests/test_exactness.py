@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sketchlearn as skl
-from sketchlearn import kernel
+from sketchlearn.kernels import dispatch as kernel
 
 D = 9
 OPERATORS = operators(D, m=40)
@@ -111,7 +111,7 @@ def test_many_threads_on_many_blocks():
 
 
 def test_large_arrays_are_cut_into_blocks(monkeypatch):
-    from sketchlearn.sources import blocks as module
+    from sketchlearn.rows import source_base as module
 
     operator = OPERATORS["moments"]
     X = np.random.default_rng(0).standard_normal((1000, D))

@@ -7,8 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import sketchlearn as skl
-from sketchlearn.decoders import Status
-from sketchlearn.models import (
+from sketchlearn.inference.calibration import WeightedRows
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.distributions import (
     DiagonalGaussian,
     FullGaussian,
     IndependentStable,
@@ -18,10 +19,8 @@ from sketchlearn.models import (
     SymmetricStable,
     TiedGaussian,
 )
-from sketchlearn.weighting.mixture_likelihood import log_likelihoods
-from sketchlearn.weighting.weighted_em import weighted_em
-from sketchlearn.weighting.weighted_medians import start_from_rows, weighted_medians
-from sketchlearn.weighting.weighted_rows import WeightedRows
+from sketchlearn.inference.em import log_likelihoods, weighted_em
+from sketchlearn.inference.kmedians import start_from_rows, weighted_medians
 
 MODELS = {"spherical": SphericalGaussian, "tied": TiedGaussian, "diag": DiagonalGaussian, "full": FullGaussian}
 TYPES = [*MODELS, "known"]

@@ -10,12 +10,13 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Status, Target
-from sketchlearn.decoders.searches.matching_pursuit import ClOmpr
-from sketchlearn.decoders.searches.search_loop import Decoder, State
-from sketchlearn.diagnostics.density_drawing import correlation
-from sketchlearn.diagnostics.explain import Explanation, Verdict, explain
-from sketchlearn.frequencies import Gaussian
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.inference.decoders.loop import Decoder, State, Status
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.questions.density_maps import correlation
+from sketchlearn.questions.explain import Explanation, Verdict, explain
 
 pytestmark = pytest.mark.slow
 

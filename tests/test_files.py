@@ -14,9 +14,9 @@ from cases import operators
 from twin import record_integers
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.storage import container
-from sketchlearn.storage.sketch_files import from_bytes
+from sketchlearn.core import containers as container
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.files.sketches import from_bytes
 
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_ROWS = (np.arange(180).reshape(20, 9) % 17 - 8).astype(np.float32) / 4

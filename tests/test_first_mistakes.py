@@ -11,7 +11,7 @@ from test_cli import called, done, write_days
 
 import sketchlearn as skl
 from sketchlearn.cli.descriptions import table
-from sketchlearn.diagnostics.profiles import ColumnProfile, Estimate, Profile
+from sketchlearn.questions.profiles import ColumnProfile, Estimate, Profile
 
 
 @pytest.fixture(scope="module")

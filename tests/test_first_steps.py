@@ -8,7 +8,7 @@ import pytest
 from test_cli import CENTERS, called, done
 
 import sketchlearn as skl
-from sketchlearn.diagnostics.profiles import Estimate, Profile
+from sketchlearn.questions.profiles import Estimate, Profile
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target
-from sketchlearn.diagnostics.explain import explain
-from sketchlearn.models import DiagonalGaussian, Mixture
-from sketchlearn.uncertainty.fisher_bound import errors_over_bound
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, Mixture
+from sketchlearn.inference.errors.mixtures import errors_over_bound
+from sketchlearn.questions.explain import explain
 
 RNG = np.random.default_rng(0)
 X = np.array([[0.0, 0.0], [2.8, 0.0]])[RNG.integers(0, 2, 4000)] + RNG.standard_normal((4000, 2))

@@ -10,11 +10,13 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.discrete_profile import ratio_of
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.gaussian_profile import largest_ratio
-from sketchlearn.privacy import Sensitivity, forecast, privatize, sensitivity
-from sketchlearn.privacy.noise_plan import plan_noise, split_budget
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.privacy.forecast import forecast
+from sketchlearn.privacy.mechanisms import ratio_of
+from sketchlearn.privacy.noise_plan import plan_noise, sensitivity, split_budget
+from sketchlearn.privacy.release import privatize
+from sketchlearn.sketch.ledger import largest_ratio
 
 N = 2000
 ROWS = np.random.default_rng(0).standard_normal((N, 2))

@@ -7,7 +7,9 @@ import pytest
 from cases import LAWS
 from scipy import integrate, special, stats
 
-from sketchlearn.frequencies import (
+from sketchlearn.core.randomness import Stream, logarithm, normal_quantile
+from sketchlearn.features.frequencies import (
+    MEAN_SQUARES,
     AdaptedRadius,
     Cauchy,
     FoldedGaussian,
@@ -19,8 +21,6 @@ from sketchlearn.frequencies import (
     Shaped,
     Weighted,
 )
-from sketchlearn.frequencies.isotropic_laws import MEAN_SQUARES
-from sketchlearn.randomness import Stream, logarithm, normal_quantile
 
 # SHA-256 of 4 x 100 frequencies of seed 1, in float64: what every machine and version must draw.
 DIGESTS = {

@@ -12,10 +12,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn.cli import app
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.operators.origin import Origin
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.cli.commands import app
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.provenance import Origin
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import kstest
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target
-from sketchlearn.decoders.densities.gaussian_mixture_fit import refined
-from sketchlearn.decoders.problems.decoding_target import HIGHEST_HARMONIC
-from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture
+from sketchlearn.inference.decoders.gaussian_mixture import refined
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture
 
 LAW = Mixture(
     DiagonalGaussian(),

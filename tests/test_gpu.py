@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn import gpu
 from sketchlearn.cli import commands
-from sketchlearn.gpu import driver as driver_module
-from sketchlearn.operators.summing import DeviceSums
-from sketchlearn.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
+from sketchlearn.features.accumulation import DeviceSums
+from sketchlearn.features.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth
+from sketchlearn.kernels import gpu
+from sketchlearn.kernels.gpu import driver as driver_module
 
 ROOT = Path(__file__).parents[1]
 PTX = ROOT / "src" / "sketchlearn" / "gpu" / "ptx"
@@ -317,7 +317,7 @@ def test_kept_rows_and_estimators():
 
 @pytest.mark.usefixtures("processor")
 def test_blocks_shared_by_cards(monkeypatch):
-    from sketchlearn.sources import blocks
+    from sketchlearn.rows import source_base as blocks
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(blocks, "GATHERED_BYTES", 1 << 10)
@@ -348,7 +348,7 @@ def test_missing_values_are_found_by_the_kernels(operator, monkeypatch):
     rows, sentence = np.ones((50, 3)), r'row 41, column 1 is missing \(nan\): fill it, or read with nulls="drop"'
     expected = operator.sketch(rows).content()
     if DeviceSums(operator, skl.source(rows), gpu.devices("cuda"), 1, 1).sees_every_value:
-        monkeypatch.setattr("sketchlearn.sources.source_base.has_missing", lambda _: pytest.fail("looked through"))
+        monkeypatch.setattr("sketchlearn.rows.source_base.has_missing", lambda _: pytest.fail("looked through"))
     assert operator.sketch(rows, device="cuda").content() == expected
     rows[41, 1] = np.nan
     with pytest.raises(ValueError, match=sentence):

@@ -13,12 +13,28 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import chi2
 
 import sketchlearn as skl
-from sketchlearn.collector.hidden_sums import Answer, HiddenTerms, Question, RefusedError, open_total
-from sketchlearn.collector.second_collector import SecondCollector
-from sketchlearn.reporting import hidden_parts, sealed_seeds
-from sketchlearn.reporting.hidden_parts import HiddenPart, PartHeader, SealedSeed, added, expanded, hide, integers_of
-from sketchlearn.reporting.sealed_seeds import new_private_key, public_key_of
-from sketchlearn.storage.container import FormatError
+from sketchlearn.collector.clients import secret_shares as hidden_parts
+from sketchlearn.collector.clients import secret_shares as sealed_seeds
+from sketchlearn.collector.clients.secret_shares import (
+    HiddenPart,
+    PartHeader,
+    SealedSeed,
+    added,
+    expanded,
+    hide,
+    integers_of,
+    new_private_key,
+    public_key_of,
+)
+from sketchlearn.collector.secure_aggregation import (
+    Answer,
+    HiddenTerms,
+    Question,
+    RefusedError,
+    SecondCollector,
+    open_total,
+)
+from sketchlearn.core.limits import FormatError
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
@@ -284,7 +300,7 @@ def test_what_the_first_collector_sees_is_as_likely_for_all_data_of_equal_totals
         same_randomness(seeds)
         table = dict(zip(seeds, shares, strict=True))
         monkeypatch.setattr(hidden_parts, "expanded", lambda seed, _n, table=table: table[seed])
-        monkeypatch.setattr("sketchlearn.collector.second_collector.expanded", lambda s, _n, table=table: table[s])
+        monkeypatch.setattr("sketchlearn.collector.secure_aggregation.expanded", lambda s, _n, table=table: table[s])
         parts = [split(sketch, name) for name, sketch in dataset.items()]
         helper = second()
         helper.receive(part.sealed_seed for part in parts)

@@ -16,15 +16,16 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.designing.histogram_bins import bins_of_rows
-from sketchlearn.models import Mixture, SphericalGaussian
-from sketchlearn.operators.histograms import MOST_BINS
-from sketchlearn.operators.origin import Origin
-from sketchlearn.privacy import Sensitivity, sensitivity
-from sketchlearn.storage import container
-from sketchlearn.storage.sketch_files import from_bytes
-from sketchlearn.tasks.clusters.cluster_doubts import is_possible
-from sketchlearn.weighting.histogram_columns import Column
+from sketchlearn.core import containers as container
+from sketchlearn.estimators.clusters.task import is_possible
+from sketchlearn.estimators.design.fourier import bins_of_rows
+from sketchlearn.features.histograms import MOST_BINS
+from sketchlearn.features.provenance import Origin
+from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.files.sketches import from_bytes
+from sketchlearn.inference.distributions import Mixture, SphericalGaussian
+from sketchlearn.inference.tilting import Column
+from sketchlearn.privacy.noise_plan import sensitivity
 
 RNG = np.random.default_rng(0)
 OPERATOR = skl.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])
@@ -497,7 +498,7 @@ def test_records_in_other_units_than_the_design(monkeypatch):
     with pytest.raises(ValueError, match=r"100% of the records lie outside 0\.5 to 3, .*, in 'height': design in the"):
         skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
     # however such records come to be clustered, it ends
-    monkeypatch.setattr("sketchlearn.tasks.clusters.clusters_of_sketch.refuse_other_ranges", lambda *_: None)
+    monkeypatch.setattr("sketchlearn.estimators.clusters.of_fourier.refuse_other_ranges", lambda *_: None)
     with pytest.warns(ConvergenceWarning):
         skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
     both = skl.design(bounds=([0, 0], [1, 1]), n_components=3)

@@ -15,11 +15,11 @@ import pytest
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.caller_warnings import WARNED
-from sketchlearn.few_records import FEW_RECORDS
-from sketchlearn.storage import container
-from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
-from sketchlearn.storage.owner_folder import LinkError
+from sketchlearn.core import containers as container
+from sketchlearn.core.messages import WARNED
+from sketchlearn.core.owner_folder import LinkError
+from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+from sketchlearn.sketch.sums import FEW_RECORDS
 
 OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
 ONE = OPERATOR.sketch(np.zeros((1, 3)))
@@ -299,13 +299,13 @@ def honest(kind):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((300, 2)), columns=["victim", "b"])
     if kind == "design":
-        from sketchlearn.storage.design_files import design_to_bytes
+        from sketchlearn.files.designs import design_to_bytes
 
         return design_to_bytes(skl.design(frame, n_components=2))
     operator = skl.design(frame, task="moments")
     if kind == "sketch":
         return operator.sketch(frame).to_bytes()
-    from sketchlearn.tasks.model_files import model_to_bytes
+    from sketchlearn.estimators.files import model_to_bytes
 
     if kind == "model":
         return model_to_bytes(skl.SketchPCA(1).fit(frame))

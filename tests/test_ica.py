@@ -10,8 +10,8 @@ from sklearn.decomposition import FastICA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.operators.cumulants import waves
-from sketchlearn.tasks.independent_components.cumulant_design import cumulant_features
+from sketchlearn.estimators.independent_components import cumulant_features
+from sketchlearn.features.cumulants import waves
 
 
 @pytest.mark.filterwarnings("ignore:.* components may be Gaussian")  # in a hundred rows they may

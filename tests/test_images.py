@@ -12,8 +12,8 @@ from twin import network_outputs, record_integers
 from typer.testing import CliRunner
 
 import sketchlearn as skl
-from sketchlearn.cli import app
-from sketchlearn.operators.convolutional import cells
+from sketchlearn.cli.commands import app
+from sketchlearn.features.convolutional import cells
 
 X, Y = load_digits(return_X_y=True)
 DIGITS = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16))

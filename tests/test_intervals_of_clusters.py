@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import binom
 
 import sketchlearn as skl
-from sketchlearn.decoders import Problem, Target
-from sketchlearn.decoders.refinements.gauss_newton import derivatives
-from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture, StretchedGaussian, TiedGaussian
-from sketchlearn.uncertainty.cluster_cells import Cells
-from sketchlearn.uncertainty.component_scores import Steps
-from sketchlearn.uncertainty.mixture_errors import scores_and_information
-from sketchlearn.uncertainty.sketch_influence import UndeterminedError
-from sketchlearn.weighting.mixture_likelihood import log_likelihoods
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import derivatives
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, StretchedGaussian, TiedGaussian
+from sketchlearn.inference.em import log_likelihoods
+from sketchlearn.inference.errors.clusters import CellBorders as Cells
+from sketchlearn.inference.errors.influence import UndeterminedError
+from sketchlearn.inference.errors.mixtures import Steps, scores_and_information
 
 pytestmark = pytest.mark.slow
 
@@ -253,7 +253,7 @@ def test_pictures_and_problems_agree_on_units():
     sketch = WAVES.sketch(rows_of(0))
     model = skl.SketchKMeans(2, random_state=0).fit_sketch(sketch)
     pytest.importorskip("matplotlib")
-    from sketchlearn.diagnostics.pictures import plot_model
+    from sketchlearn.views.pictures import plot_model
 
     labels = [text.get_text() for text in plot_model(sketch, model).legends[0].get_texts()]
     assert "95 % of the errors of centers" in labels

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sketchlearn as skl
-from sketchlearn import kernel
+from sketchlearn.core import containers as container
 from sketchlearn.engines import partial
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping, KeptRows, RowKeeper
-from sketchlearn.storage import container
-from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.sketch.priority_sample import Keeping, KeptRows, RowKeeper
 
 NAMES = ("money", "visits", "member")
 
@@ -243,7 +243,7 @@ def test_single_precision_rows_are_the_same_values_in_double():
 
 
 def test_blocks_of_any_size(monkeypatch):
-    from sketchlearn.sources import blocks
+    from sketchlearn.rows import source_base as blocks
 
     for size in (100, 10_000):
         monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
@@ -291,7 +291,7 @@ def test_partial_sketches_in_a_tree():
 
 
 def test_checkpoints_and_runs_that_go_on(tmp_path, monkeypatch):
-    from sketchlearn.storage import checkpoints
+    from sketchlearn.files import checkpoints
 
     files = []
     for i, part in enumerate(np.array_split(X, 3)):
@@ -444,7 +444,7 @@ def test_totals_are_unbiased_and_shares_nearly_so():
 
 
 def test_memory_does_not_grow_with_the_stream(monkeypatch):
-    from sketchlearn.sources import blocks
+    from sketchlearn.rows import source_base as blocks
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 18)  # small blocks of a stream are put together
     rng = np.random.default_rng(0)

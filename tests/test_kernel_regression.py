@@ -10,10 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.moments.moments_of_sketch import Moments
-from sketchlearn.tasks.kernel_regression.kernel_fit import KernelProblem, inverse_units
-from sketchlearn.tasks.kernel_regression.ridge_path import RidgePath
+from sketchlearn.estimators.kernel_regression import KernelProblem, RidgePath, inverse_units
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.inference.moments import Moments
 
 
 @pytest.mark.filterwarnings("ignore:new rows will likely be predicted no better:UserWarning")  # random targets

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from sketchlearn import kernel
-from sketchlearn.decoders.refinements.kmeans_of_rows import KMeansOfRows, kmeans, lloyd, nearest
-from sketchlearn.kernel import nearest_centers
+from sketchlearn.inference.kmeans import KMeansOfRows, kmeans, lloyd, nearest
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels.dispatch import nearest_centers
 
 SIZES = [(1, 1, 1), (5, 3, 2), (67, 10, 10), (900, 3, 33), (9000, 7, 33), (4000, 65, 17)]
 
@@ -106,7 +106,7 @@ def test_what_is_found_does_not_depend_on_threads():
 SEARCH = """
 import sys
 import numpy as np
-from sketchlearn.decoders.refinements.kmeans_of_rows import kmeans
+from sketchlearn.inference.kmeans import kmeans
 rows = np.random.default_rng(0).standard_normal((6000, 11)).astype(np.float32)
 rows[::3] += 2.0
 sys.stdout.write(kmeans(rows, 13, np.random.default_rng(1)).tobytes().hex())

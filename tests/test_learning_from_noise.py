@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.decoders import Problem, Status, Target
-from sketchlearn.decoders.problems.decoding_target import fourier_part
-from sketchlearn.designing.cluster_operators import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
-from sketchlearn.diagnostics.explain import Verdict, explain
+from sketchlearn.estimators.design.fourier import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target, fourier_part
+from sketchlearn.questions.explain import Verdict, explain
 
 K, D, N = 5, 3, 50_000
 BOX = ([-20.0] * D, [20.0] * D)

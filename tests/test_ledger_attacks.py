@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.batches import MOST_IDENTITIES, Batches
-from sketchlearn.gaussian_profile import ROUNDING_VARIANCE, largest_ratio, profile, smallest_epsilon
-from sketchlearn.ledger import Ledger
+from sketchlearn.core import containers as container
 from sketchlearn.privacy.budget import BudgetError
-from sketchlearn.storage import container
+from sketchlearn.sketch.batches import MOST_IDENTITIES, Batches
+from sketchlearn.sketch.ledger import ROUNDING_VARIANCE, Ledger, largest_ratio, profile, smallest_epsilon
 
 X = np.random.default_rng(0).uniform(-5, 5, (20, 2))
 OPERATOR = skl.Histograms.even([-5, -5], [5, 5], bins=4)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn.diagnostics.center_profiles import column_profile, profiles_of_centers
-from sketchlearn.queries.value_shares import shares_of_levels
-from sketchlearn.schemas import Category
+from sketchlearn.questions.marginals import shares_of_levels
+from sketchlearn.questions.profiles import column_profile, profiles_of_centers
+from sketchlearn.rows.schemas.columns import Category
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.uncertainty.error_bars import ErrorBars
-from sketchlearn.uncertainty.sampled_rows import SampledRows, least_rows
+from sketchlearn.inference.errors.influence import SampledRows, least_rows
+from sketchlearn.inference.errors.values import ErrorBars
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((600, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 2.0]]) + [5.0, -3.0, 0.0]

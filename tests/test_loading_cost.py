@@ -7,16 +7,18 @@ import pytest
 from fuzz import fuzz
 
 import sketchlearn as skl
-from sketchlearn import loading_limit, randomness
-from sketchlearn.cost import Cost
-from sketchlearn.frequencies import AdaptedRadius, Gaussian, Mixture, Probed, Shaped
-from sketchlearn.models import gaussian_family
-from sketchlearn.operators import Operator
-from sketchlearn.storage import container, strict_json
-from sketchlearn.storage.design_files import design_from_bytes
-from sketchlearn.storage.json_documents import DESIGN, MODEL, to_document
-from sketchlearn.storage.sketch_files import operator_from
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.core import containers as container
+from sketchlearn.core import containers as strict_json
+from sketchlearn.core import limits as loading_limit
+from sketchlearn.core import randomness
+from sketchlearn.core.containers import DESIGN, MODEL, to_document
+from sketchlearn.core.limits import Cost
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
+from sketchlearn.features.frequencies import AdaptedRadius, Gaussian, Mixture, Probed, Shaped
+from sketchlearn.features.operator import Operator
+from sketchlearn.files.designs import design_from_bytes
+from sketchlearn.files.sketches import operator_from
+from sketchlearn.inference import distributions as gaussian_family
 
 
 @pytest.fixture

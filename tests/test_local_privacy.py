@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom, chi2
 
 import sketchlearn as skl
-from sketchlearn.exponential_bound import exponential_excess
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.operators import Operator
-from sketchlearn.randomised_response import RandomisedResponse, sent_columns
-from sketchlearn.secure_draws import uniform_below
+from sketchlearn.core.randomness import exponential_excess, uniform_below
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.operator import Operator
+from sketchlearn.sketch.bits import RandomisedResponse, sent_columns
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
 D, M = 3, 20

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn.waves import NAMED, FourierSeries
+from sketchlearn.features.waves import NAMED, FourierSeries
 
 LAW = skl.frequencies.Gaussian(1.0)
 CENTERS = 4.0 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.decoders import Target
-from sketchlearn.decoders.problems.mixture_cost import cost_and_gradient
-from sketchlearn.models import (
+from sketchlearn.inference.decoders.refinement import cost_and_gradient
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import (
     DiagonalGaussian,
     Dirac,
     FrequencySet,

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2, nbinom
 
 import sketchlearn as skl
-from sketchlearn.exponential_bound import exponential_excess
+from sketchlearn.core.randomness import exponential_excess
 from sketchlearn.privacy import noise_shares
 from sketchlearn.privacy.mechanisms import DiscreteLaplace
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare, bernoulli, geometric, polya

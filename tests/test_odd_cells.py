@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Number, Schema
+from sketchlearn.rows.schemas.columns import Category, Number
+from sketchlearn.rows.schemas.table_schema import Schema
 
 N = 60
 SPLIT, DECODE = "make columns of what is in them", "decode them to text first"

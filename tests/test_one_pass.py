@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.decoders import Status
-from sketchlearn.sources import source
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.rows.source import source
 
 K, D = 30, 8
 

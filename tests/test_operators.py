@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping
-from sketchlearn.schemas import Number, Schema, SchemaColumns
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.rows.schemas.columns import Number
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.sketch.priority_sample import Keeping
 
 RNG = np.random.default_rng(0)
 
@@ -236,7 +237,7 @@ def test_native_arrays_are_never_copied_behind_the_back():
 
 def test_the_kernel_can_be_forced():
     def choose(name):
-        command = [sys.executable, "-c", "import sketchlearn.kernel as k; print(k.active)"]
+        command = [sys.executable, "-c", "import sketchlearn.kernels.dispatch as k; print(k.active)"]
         environment = {**os.environ, "SKETCHLEARN_KERNEL": name}
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 

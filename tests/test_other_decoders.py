@@ -9,19 +9,19 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 import sketchlearn as skl
-from sketchlearn.decoders.densities.density_from_sketch import cleaned, fit_density
-from sketchlearn.decoders.problems.decoding_problem import Problem
-from sketchlearn.decoders.problems.decoding_target import Target
-from sketchlearn.decoders.problems.mixture_cost import normal_equations, prune
-from sketchlearn.decoders.refinements.reduction_to_points import centroids
-from sketchlearn.decoders.searches.dirac_pursuit import DiracOmpr, climbed
-from sketchlearn.decoders.searches.genetic_search import Genetic
-from sketchlearn.decoders.searches.hierarchical_splitting import HierarchicalSplitting, split
-from sketchlearn.decoders.searches.mean_shift import SketchAndShift
-from sketchlearn.decoders.searches.message_passing import ClAmp
-from sketchlearn.decoders.searches.search_loop import decode
-from sketchlearn.frequencies import Gaussian, Probed
-from sketchlearn.models import DiagonalGaussian, Dirac, Mixture, SphericalGaussian, StretchedGaussian
+from sketchlearn.features.frequencies import Gaussian, Probed
+from sketchlearn.inference.decoders.density import cleaned, fit_density
+from sketchlearn.inference.decoders.genetic_search import Genetic
+from sketchlearn.inference.decoders.hierarchical_splitting import HierarchicalSplitting, split
+from sketchlearn.inference.decoders.loop import decode
+from sketchlearn.inference.decoders.mean_shift import SketchAndShift
+from sketchlearn.inference.decoders.message_passing import ClAmp
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import DiracOmpr, climbed
+from sketchlearn.inference.decoders.points import centroids
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import normal_equations, prune
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture, SphericalGaussian, StretchedGaussian
 
 DECODERS = {
     "splitting": HierarchicalSplitting(),

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.packed import PackedBits
-from sketchlearn.waves import QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.waves import QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.sketch.bits import PackedBits
 
 D = 9
 RNG = np.random.default_rng(0)

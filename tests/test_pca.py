@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.tasks.principal_components.low_rank_matrix import low_rank
+from sketchlearn.estimators.principal_components import low_rank
 
 
 def expected_to_fail(estimator):
@@ -167,7 +167,7 @@ def test_copies_are_whole():
 
 
 def test_many_columns_are_compressed_by_themselves(monkeypatch):
-    monkeypatch.setattr("sketchlearn.tasks.principal_components.pca_estimator.MOST_EXACT_COLUMNS", 7)
+    monkeypatch.setattr("sketchlearn.estimators.principal_components.MOST_EXACT_COLUMNS", 7)
     fitted = skl.SketchPCA(1, random_state=0).fit(rows_of())
     assert isinstance(fitted.sketch_.operator.parts[0], skl.QuadraticFeatures)
     assert fitted.sketch_.operator.parts[0].n_directions == 4 * 8

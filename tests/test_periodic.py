@@ -11,10 +11,19 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.frequencies import AdaptedRadius, Cauchy, FoldedGaussian, Gaussian, Mixture, ProductCauchy, Weighted
-from sketchlearn.packed import PackedBits
-from sketchlearn.randomness import Stream
-from sketchlearn.waves import (
+from sketchlearn.core.randomness import Stream
+from sketchlearn.features.frequencies import (
+    AdaptedRadius,
+    Cauchy,
+    FoldedGaussian,
+    Gaussian,
+    Mixture,
+    ProductCauchy,
+    Weighted,
+)
+from sketchlearn.features.waves import (
+    PAIR_GRID,
+    TAIL_SHARE,
     Cosine,
     FourierSeries,
     Pair,
@@ -24,7 +33,7 @@ from sketchlearn.waves import (
     Square,
     Triangle,
 )
-from sketchlearn.waves.wave_pairs import PAIR_GRID, TAIL_SHARE
+from sketchlearn.sketch.bits import PackedBits
 
 M = 10_000
 Z = 4.4  # deviations; two-sided chance of 1e-5 for each comparison

@@ -20,9 +20,9 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 
 #: parts of the package that the command line does not call: tensors, bits, kernel features, other engines, weights
 IN_PYTHON_ALONE = (
-    "collector/tables.py",  # statements of SQL
-    *("engines", "packed.py", "private_bits.py", "randomised_response.py", "sources/row_weights.py"),
-    *("tasks/kernel_features", "_native/gpu", "privacy/session.py"),
+    "collector/database.py",  # statements of SQL
+    *("engines", "packed.py", "private_bits.py", "randomised_response.py", "rows/weights.py"),
+    *("tasks/kernel_features", "kernels/native/gpu", "privacy/session.py"),
 )
 #: messages that only Python code can bring about, by what they contain
 FROM_PYTHON_ALONE = (
@@ -30,7 +30,7 @@ FROM_PYTHON_ALONE = (
     "make it with Budget(path, epsilon=...)",  # Budget.open
     "CREATE TABLE",
     "make the sketch with operator.sketch(rows)",  # Sketch(...) with sums of one's own
-    "law must be a law of sketchlearn.frequencies",
+    "law must be a law of sketchlearn.features.frequencies",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)
     "its class must define change_by_record",  # classes of one's own

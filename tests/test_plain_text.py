@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
-from sketchlearn.schemas.raw_values import MICROSECONDS_PER_DAY, instants_in, is_missing, numbers_in, word_of
-from sketchlearn.schemas.schema_proposal import proposed
-from sketchlearn.schemas.written_dates import ORDERS, moment_of
-from sketchlearn.schemas.written_numbers import DECIMALS, number_of
+from sketchlearn.rows.schemas.cell_values import MICROSECONDS_PER_DAY, instants_in, is_missing, numbers_in, word_of
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.rows.schemas.proposal import proposed
+from sketchlearn.rows.schemas.text import DECIMALS, ORDERS, moment_of, number_of
 
 NASTY = [
     None, "", " ", "NA", "n/a", "NaN", "-nan", "nan(1)", "?", "-", "None", "true", "FALSE", "True ", "inf", "-Infinity",

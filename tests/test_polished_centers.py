@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from sketchlearn.decoders.refinements.cell_means import CellMeans
-from sketchlearn.decoders.refinements.even_draws import even_normals, even_rows
-from sketchlearn.decoders.refinements.kmeans_of_rows import nearest
-from sketchlearn.decoders.refinements.reduction_to_points import centroids, medians
-from sketchlearn.models import DiagonalGaussian, FullGaussian, Mixture
+from sketchlearn.inference.decoders.points import CellMeans, centroids, even_normals, even_rows, medians
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture
+from sketchlearn.inference.kmeans import nearest
 
 pytestmark = pytest.mark.slow
 

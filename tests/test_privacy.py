@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 from test_sensitivity import clipping
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping
-from sketchlearn.ledger import Ledger, PartNoise
-from sketchlearn.operators.origin import Origin
-from sketchlearn.privacy import Release, mechanisms, privatize, sensitivity
-from sketchlearn.privacy.noise_plan import shares_of
-from sketchlearn.storage import container
+from sketchlearn.core import containers as container
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.provenance import Origin
+from sketchlearn.privacy import mechanisms
+from sketchlearn.privacy.noise_plan import sensitivity, shares_of
+from sketchlearn.privacy.release import privatize
+from sketchlearn.sketch.ledger import Ledger, PartNoise
+from sketchlearn.sketch.priority_sample import Keeping
+from sketchlearn.sketch.sums import Release
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])

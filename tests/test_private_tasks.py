@@ -10,7 +10,7 @@ import pytest
 import sketchlearn as skl
 from sketchlearn.cli.info_command import info
 from sketchlearn.cli.operator_choice import Choices, design_on_bounds
-from sketchlearn.moments.moments_of_sketch import MomentNoise
+from sketchlearn.inference.moments import MomentNoise
 
 BOUNDS = ([-6, -5, -6, -6, -15], [6, 7, 6, 6, 21])
 N = 20_000

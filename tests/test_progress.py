@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from sketchlearn import progress
+from sketchlearn.core import progress
 
 
 @dataclass

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.operators import quadratic_energy
-from sketchlearn.operators.quadratic_energy import QuadraticEnergy
-from sketchlearn.privacy import sensitivity
+from sketchlearn.features import quadratic as quadratic_energy
+from sketchlearn.features.quadratic import QuadraticEnergy
+from sketchlearn.privacy.noise_plan import sensitivity
 
 
 def unit_directions(d, m):

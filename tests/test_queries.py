@@ -8,10 +8,9 @@ from designs import fourier_design
 from scipy.stats import binom, chi2, kstest
 
 import sketchlearn as skl
-from sketchlearn.decoders.problems.decoding_target import fourier_part
-from sketchlearn.queries import ColumnDrift
-from sketchlearn.queries.sampling_noise import Noise, Released, density_of
-from sketchlearn.queries.two_sample import exceedance
+from sketchlearn.inference.decoders.target import fourier_part
+from sketchlearn.inference.sampling_noise import Noise, Released, density_of
+from sketchlearn.questions.comparison import ColumnDrift, exceedance
 
 PAIRS = 24
 SURE = 1e-4  # chance that a sound test fails

@@ -6,8 +6,7 @@ from designs import fourier_design
 from scipy.stats import multivariate_normal
 
 import sketchlearn as skl
-from sketchlearn.queries import Histogram
-from sketchlearn.queries.column_histograms import Axis
+from sketchlearn.questions.marginals import Axis, Histogram
 
 RNG = np.random.default_rng(0)
 CENTERS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0]])

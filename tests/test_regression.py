@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.moments.moments_of_sketch import Moments
-from sketchlearn.tasks.regression.least_squares import Regression
+from sketchlearn.estimators.linear_regression import Regression
+from sketchlearn.inference.moments import Moments
 
 
 @pytest.mark.filterwarnings("ignore:the features are singular:UserWarning")  # columns that never change

@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import sketchlearn as skl
-from sketchlearn import batches
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.gaussian_profile import smallest_epsilon
-from sketchlearn.keeping import Keeping
-from sketchlearn.ledger import GAUSSIAN
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.sketch.ledger import GAUSSIAN, smallest_epsilon
+from sketchlearn.sketch.priority_sample import Keeping
+from sketchlearn.sketch.sums import batches
 
 STEPS_PER_EXAMPLE = 30
 KEEPING = Keeping(4, (0.0, 0.0), (0.3, 0.3))

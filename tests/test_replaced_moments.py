@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sketchlearn as skl
-from sketchlearn.privacy import sensitivity
+from sketchlearn.privacy.noise_plan import sensitivity
 
 UNIT = 2**30
 KINDS = {

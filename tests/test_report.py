@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.schemas import Category, Flag, Number
+from sketchlearn.rows.schemas.columns import Category, Flag, Number
 
 N, N_EARLIER = 5000, 3000
 MIDDLES = np.array([[24, 9.8], [45, 10.8], [68, 10.2]])

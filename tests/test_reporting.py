@@ -18,8 +18,9 @@ from served import Server
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.reporting import Collector, CollectorError, Spool
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.collector.clients.client import Collector, CollectorError
+from sketchlearn.collector.clients.spool import Spool
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
 ROWS = np.random.default_rng(0).standard_normal((90, 2))

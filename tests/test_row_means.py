@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.uncertainty.error_bars import RowMean
-from sketchlearn.uncertainty.known_means import KnownMeans
-from sketchlearn.uncertainty.mean_over_rows import DrawnRows, estimated_mean
+from sketchlearn.inference.errors.means import DrawnRows, KnownMeans, estimated_mean
+from sketchlearn.inference.errors.values import RowMean
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +163,7 @@ def test_a_model_file_tells_what_was_measured():
 
 
 def _loaded(data: bytes):
-    from sketchlearn.tasks.model_files import model_from_bytes
+    from sketchlearn.estimators.files import model_from_bytes
 
     return model_from_bytes(data)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.storage.design_files import load_design, save_design
+from sketchlearn.files.designs import load_design, save_design
 
 pa = pytest.importorskip("pyarrow")
 GOLDEN = Path(__file__).parent / "golden_schema"
@@ -37,7 +37,7 @@ def table() -> list[dict]:
 
 
 def schema() -> skl.Schema:
-    from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
+    from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
 
     return skl.Schema(
         columns=(

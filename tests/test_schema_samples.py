@@ -10,9 +10,11 @@ import pytest
 from test_cli import done
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Number, SchemaColumns
-from sketchlearn.sources import arrow_files, csv_tables
-from sketchlearn.sources.tables import Table
+from sketchlearn.rows import arrow as arrow_files
+from sketchlearn.rows import csv as csv_tables
+from sketchlearn.rows.schemas.columns import Category, Number
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.tables import Table
 
 SCHEMA = skl.Schema([Number("row"), Category("kind", ["a", "b"])])
 N_ROWS = 60_000

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, SchemaColumns
-from sketchlearn.tasks.registry import OWN_ESTIMATORS
+from sketchlearn.estimators.registry import OWN_ESTIMATORS
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -13,7 +13,8 @@ import pytest
 from pyarrow import csv, parquet
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, SchemaColumns, Text
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*values that the schema does not know:UserWarning")
 SCHEMA = skl.Schema(

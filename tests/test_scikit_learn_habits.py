@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sketchlearn as skl
-from sketchlearn.tasks.registry import OWN_ESTIMATORS
+from sketchlearn.estimators.registry import OWN_ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*may be Gaussian")
 

@@ -7,8 +7,9 @@ import pytest
 from cases import NAMES, WAVES, operators
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.privacy import Sensitivity, sensitivity
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.privacy.noise_plan import sensitivity
 
 
 def clipping(operator):

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.storage import container
-from sketchlearn.storage.signatures import check_signature, write_keys
+from sketchlearn.core import containers as container
+from sketchlearn.core.signatures import check_signature, write_keys
 
 X = np.random.default_rng(0).uniform(-5, 5, (400, 2))
 OPERATOR = skl.SecondMoments(2, bound=5.0, outside="clip").with_origin("declared")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.frequencies import AdaptedRadius, Gaussian
+from sketchlearn.features.frequencies import AdaptedRadius, Gaussian
 
 LAW = Gaussian(1.0)
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from tables import ENDINGS, NAMES, arrow, in_files, in_memory, write
 
 import sketchlearn as skl
-from sketchlearn.sources import blocks as blocks_module
-from sketchlearn.sources import sample
-from sketchlearn.sources.blocks import one_ahead
+from sketchlearn.rows import source_base as blocks_module
+from sketchlearn.rows.sampling import sample
+from sketchlearn.rows.source_base import one_ahead
 
 ROWS = np.random.default_rng(0).standard_normal((2003, 8))
 TABLES = {"float64": ROWS, "float32": ROWS.astype(np.float32)}

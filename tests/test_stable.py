@@ -6,8 +6,8 @@ from scipy.special import gammaln
 from scipy.stats import levy_stable
 
 import sketchlearn as skl
-from sketchlearn.models import FrequencySet, IndependentStable, Mixture, SymmetricStable
-from sketchlearn.weighting.mixture_likelihood import stable_log_density
+from sketchlearn.inference.distributions import FrequencySet, IndependentStable, Mixture, SymmetricStable
+from sketchlearn.inference.em import stable_log_density
 
 LIGHT = np.array([0.6, 0.3, 0.1])
 EVEN = np.full(3, 1 / 3)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.tasks.registry import tasks
+from sketchlearn.estimators.registry import tasks
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal([1.0, -2.0, 5.0], [1.0, 2.0, 0.5], (4000, 3))

@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.moments.fourth_moments import FourthMoments, flattened, forms, paired
-from sketchlearn.tasks.subspaces.subspace_fit import SubspaceFit
+from sketchlearn.estimators.subspaces import FourthMoments, SubspaceFit, flattened, forms, paired
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # twenty rows are not on two lines

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.record_weights import effective_records
-from sketchlearn.uncertainty.sketch_influence import independent_records
+from sketchlearn.inference.errors.influence import independent_records
+from sketchlearn.sketch.record_weights import effective_records
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3000, 2)) * [1.0, 3.0]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.sources import sample
-from sketchlearn.sources.csv_layout import Dialect, layout_of
-from sketchlearn.sources.paths import file_of
-from sketchlearn.storage import container
+from sketchlearn.core import containers as container
+from sketchlearn.rows.csv import Dialect, layout_of
+from sketchlearn.rows.paths import file_of
+from sketchlearn.rows.sampling import sample
 
 N_ROWS = 700
 NUMBERS = ("größe", "price", "count")

@@ -9,10 +9,10 @@ import pytest
 from test_cli import done
 
 import sketchlearn as skl
-from sketchlearn.diagnostics.center_profiles import profiles_of_centers
-from sketchlearn.diagnostics.explain import explain
-from sketchlearn.diagnostics.pictures import plot_marginal
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.questions.explain import explain
+from sketchlearn.questions.profiles import profiles_of_centers
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.views.pictures import plot_marginal
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SCHEMA = skl.Schema(

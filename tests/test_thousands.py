@@ -7,8 +7,9 @@ import pytest
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Number, Schema
-from sketchlearn.sources.csv_stream import csv_stream
+from sketchlearn.rows.csv import csv_stream
+from sketchlearn.rows.schemas.columns import Category, Number
+from sketchlearn.rows.schemas.table_schema import Schema
 
 #: the text of a file, what is said of it, and its numbers: rows, or a part of the refusal
 FILES = {

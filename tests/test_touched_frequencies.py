@@ -7,11 +7,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.designing import touched_frequencies
-from sketchlearn.designing.touched_frequencies import MOST_EXCESS, distinct_records, touched
-from sketchlearn.record_weights import distinct_records as distinct_of_sketch
-from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.weighting.calibrated_rows import Means
+from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.design import frequencies as touched_frequencies
+from sketchlearn.estimators.design.frequencies import MOST_EXCESS, distinct_records, touched
+from sketchlearn.inference.calibration import Means
+from sketchlearn.sketch.record_weights import distinct_records as distinct_of_sketch
 
 K, D = 4, 3  # 195 frequencies: 5 groups of 39
 MANY = 10**7

@@ -18,18 +18,19 @@ with warnings.catch_warnings():  # that another client for requests is to come
     from starlette.testclient import TestClient
 
 from sketchlearn.cli.commands import app
-from sketchlearn.collector import first_collector, two_collectors
+from sketchlearn.collector import secure_aggregation as first_collector
+from sketchlearn.collector import two_collectors
 from sketchlearn.collector.application import create_app
+from sketchlearn.collector.clients.client import Collector, CollectorError
+from sketchlearn.collector.clients.device_client import Design
+from sketchlearn.collector.clients.device_designs import device_design
+from sketchlearn.collector.clients.secret_shares import design_digest, hide
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.hidden_sums import RefusedError
+from sketchlearn.collector.secure_aggregation import RefusedError
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.verification import verify
-from sketchlearn.reporting import Collector, CollectorError
-from sketchlearn.reporting.device_client import Design
-from sketchlearn.reporting.device_designs import device_design
-from sketchlearn.reporting.hidden_parts import design_digest, hide
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 HOUR = 1_700_000_000 // 3600 * 3600
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")

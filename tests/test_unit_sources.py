@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from patients import FRAME, IDS, OPERATOR, X
 
 import sketchlearn as skl
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.sources import blocks, unit_rows
-from sketchlearn.sources.unit_ids import id_digests
+from sketchlearn.rows import source_base as blocks
+from sketchlearn.rows import units as unit_rows
+from sketchlearn.rows.units import id_digests
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
 WHOLE = OPERATOR.sketch(X, unit=IDS, rows_per_unit=5)
 HOLES = FRAME.assign(patient_id=np.where(IDS > 0, IDS, np.nan))

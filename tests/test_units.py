@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from patients import FRAME, IDS, OPERATOR, X, people
 
 import sketchlearn as skl
-from sketchlearn.ledger import Ledger
-from sketchlearn.privacy import sensitivity
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.storage import container
+from sketchlearn.core import containers as container
+from sketchlearn.privacy.noise_plan import sensitivity
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
 SIZE = 200_000
 

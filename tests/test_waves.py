@@ -6,8 +6,8 @@ from cases import WAVES
 from twin import wave_integers
 
 from sketchlearn import FourierFeatures, SketchKMeans
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.waves import (
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.waves import (
     NAMED,
     Cosine,
     Exponential,

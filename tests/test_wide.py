@@ -12,8 +12,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.designing.cell_operators import WIDE
-from sketchlearn.operators.cell_numbers import packed
+from sketchlearn.estimators.design.cells import WIDE
+from sketchlearn.features.directions import packed
 
 
 def clusters(n=6000, d=100, k=4, seed=0, width=1.0):

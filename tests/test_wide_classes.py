@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.tasks.classes.class_directions import ClassDirections
+from sketchlearn.estimators.classifier.rules import ClassDirections
 
 
 def classes(n=1500, d=120, seed=0):

@@ -11,11 +11,10 @@ import pytest
 from test_cli import called, done
 
 import sketchlearn as skl
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal
-from sketchlearn.schemas.raw_values import is_missing
-from sketchlearn.schemas.written_dates import moment_of
-from sketchlearn.schemas.written_numbers import number_of, signs_swapped
-from sketchlearn.sources.csv_stream import csv_stream
+from sketchlearn.rows.csv import csv_stream
+from sketchlearn.rows.schemas.cell_values import is_missing
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal
+from sketchlearn.rows.schemas.text import moment_of, number_of, signs_swapped
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*values that the schema does not know:UserWarning")
 nan = math.nan

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sketchlearn.waves import Exponential, QuantizedCosine, Sawtooth
+from sketchlearn.features.waves import Exponential, QuantizedCosine, Sawtooth
 
 
 def at_a_threshold(wave, t):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 import sketchlearn as skl
-from sketchlearn.waves import (
+from sketchlearn.features.waves import (
     Cosine,
     Exponential,
     FourierSeries,

@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from report import add_only, machine, table_of
 
 import sketchlearn as skl
-from sketchlearn import kernel
-from sketchlearn.models.gaussian_family import n_parameters
-from sketchlearn.operators.expected_statistics import Gaussians
-from sketchlearn.weighting.em_steps import MStep, SampledRows
+from sketchlearn.features.expected_statistics import Gaussians
+from sketchlearn.inference.distributions import n_parameters
+from sketchlearn.inference.em import MStep, SampledRows
+from sketchlearn.kernels import dispatch as kernel
 
 Rows = NDArray[np.float32]
 CASES = {

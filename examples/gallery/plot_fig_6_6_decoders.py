@@ -17,7 +17,8 @@ from scipy.optimize import nnls
 from sklearn.cluster import KMeans
 
 import sketchlearn as skl
-from sketchlearn.decoders import DiracOmpr, Genetic
+from sketchlearn.inference.decoders.genetic_search import Genetic
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import DiracOmpr
 
 K, D = 10, 5
 SCALE = 4.5  # of the frequencies, in deviations of a cluster

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment, nnls
 
 import sketchlearn as skl
-from sketchlearn.decoders import DiracOmpr
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import DiracOmpr
 
 K = 5
 WIDTH = 1.0  # of the kernel exp(-|x - y|^2 / (2 WIDTH^2)) of the features

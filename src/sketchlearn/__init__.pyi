@@ -1,63 +1,59 @@
-from sketchlearn import decoders, engines, frequencies, models, privacy, queries, schemas, waves
-from sketchlearn.diagnostics.center_intervals import CenterIntervals, center_intervals
-from sketchlearn.diagnostics.explain import Explanation, explain
-from sketchlearn.diagnostics.profile_values import Profiles
-from sketchlearn.diagnostics.profiles import profiles
-from sketchlearn.diagnostics.report.report_page import report
-from sketchlearn.ledger import Ledger
-from sketchlearn.operators import (
-    CellSums,
-    ColumnMoments,
-    Concatenated,
-    ConvolutionalFeatures,
-    CrossFeatures,
-    CumulantFeatures,
-    ExpectedStatistics,
-    FeatureMoments,
-    FourierFeatures,
-    Histograms,
-    Operator,
-    QuadraticFeatures,
-    SecondMoments,
-    SomeColumns,
-    SomeDirections,
-    VeroneseMoments,
-    concatenate,
-)
-from sketchlearn.operators.measured_wave import MeasuredWave, measured_wave
-from sketchlearn.packed import PackedBits
-from sketchlearn.privacy import privatize
+from sketchlearn import engines, privacy
+from sketchlearn import questions as queries
+from sketchlearn.collector.clients.client import Collector
+from sketchlearn.core.limits import FormatError
+from sketchlearn.core.packages import __version__
+from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.estimators.base.model import FittedModel, model_array
+from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.choice import ClusterChoice
+from sketchlearn.estimators.choosing import choose_k
+from sketchlearn.estimators.classifier.estimator import SketchClassifier
+from sketchlearn.estimators.clusters.estimators import SketchKMeans, SketchKMedians
+from sketchlearn.estimators.design.designs import design
+from sketchlearn.estimators.files import load_model, save_model
+from sketchlearn.estimators.gaussian_mixture.estimator import SketchGaussianMixture
+from sketchlearn.estimators.generators.estimator import SketchGenerator
+from sketchlearn.estimators.independent_components import SketchICA
+from sketchlearn.estimators.kernel_features import PeriodicFeatures
+from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
+from sketchlearn.estimators.linear_regression import SketchLinearRegression, SketchRidge
+from sketchlearn.estimators.principal_components import SketchPCA
+from sketchlearn.estimators.registry import Task, register_task
+from sketchlearn.estimators.stable_mixture import SketchStableMixture
+from sketchlearn.estimators.subspaces import SketchSubspaces
+from sketchlearn.features import frequencies, waves
+from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.composed import Concatenated, SomeColumns, concatenate
+from sketchlearn.features.convolutional import ConvolutionalFeatures
+from sketchlearn.features.cumulants import CumulantFeatures
+from sketchlearn.features.directions import SomeDirections
+from sketchlearn.features.expected_statistics import ExpectedStatistics
+from sketchlearn.features.fourier import FourierFeatures, MeasuredWave, measured_wave
+from sketchlearn.features.histograms import Histograms
+from sketchlearn.features.moments import ColumnMoments, SecondMoments, VeroneseMoments
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.products import CrossFeatures, FeatureMoments
+from sketchlearn.features.quadratic import QuadraticFeatures
+from sketchlearn.files.designs import load_design, load_schema, save_design, save_schema
+from sketchlearn.files.sketches import from_bytes, load, merge
+from sketchlearn.inference import decoders
+from sketchlearn.inference import distributions as models
 from sketchlearn.privacy.budget import Budget
-from sketchlearn.private_bits import PrivateBits
-from sketchlearn.queries import ChangeDetector, Drift, Questions, distance, two_sample_test
-from sketchlearn.reporting import Collector
-from sketchlearn.schemas import Schema
-from sketchlearn.sketch import Sketch
-from sketchlearn.sources import Source, register_reader, schema, source
-from sketchlearn.storage.container import FormatError
-from sketchlearn.storage.design_files import load_design, save_design
-from sketchlearn.storage.schema_files import load_schema, save_schema
-from sketchlearn.storage.sketch_files import from_bytes, load, merge
-from sketchlearn.tasks.choosing.cluster_choice import ClusterChoice
-from sketchlearn.tasks.choosing.number_of_clusters import choose_k
-from sketchlearn.tasks.classes.classifier_estimator import SketchClassifier
-from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans, SketchKMedians
-from sketchlearn.tasks.estimating.fitted_model import FittedModel, model_array
-from sketchlearn.tasks.estimating.glimpse import Glimpse
-from sketchlearn.tasks.estimating.sketch_estimator import SketchEstimator
-from sketchlearn.tasks.gaussian_mixtures.gaussian_mixture_estimator import SketchGaussianMixture
-from sketchlearn.tasks.generators.generator_estimator import SketchGenerator
-from sketchlearn.tasks.independent_components.ica_estimator import SketchICA
-from sketchlearn.tasks.kernel_features.periodic_features import PeriodicFeatures
-from sketchlearn.tasks.kernel_regression.kernel_regression_estimator import SketchKernelRegressor
-from sketchlearn.tasks.model_files import load_model, save_model
-from sketchlearn.tasks.principal_components.pca_estimator import SketchPCA
-from sketchlearn.tasks.registry import Task, register_task
-from sketchlearn.tasks.regression.regression_estimators import SketchLinearRegression, SketchRidge
-from sketchlearn.tasks.stable_mixtures.stable_mixture_estimator import SketchStableMixture
-from sketchlearn.tasks.subspaces.subspace_estimator import SketchSubspaces
-from sketchlearn.tasks.task_design import design
-from sketchlearn.version import __version__
+from sketchlearn.privacy.release import privatize
+from sketchlearn.questions.comparison import ChangeDetector, Drift, distance, two_sample_test
+from sketchlearn.questions.explain import Explanation, explain
+from sketchlearn.questions.intervals import CenterIntervals, center_intervals
+from sketchlearn.questions.profiles import Profiles, profiles
+from sketchlearn.questions.questions import Questions
+from sketchlearn.rows import schemas
+from sketchlearn.rows.schemas.table_schema import Schema
+from sketchlearn.rows.source import register_reader, schema, source
+from sketchlearn.rows.source_base import Source
+from sketchlearn.sketch.bits import PackedBits, PrivateBits
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.sums import Sketch
+from sketchlearn.views.report.page import report
 
 __all__ = [
     "Budget",

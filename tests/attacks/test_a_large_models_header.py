@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.storage.json_documents import MODEL
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.core.containers import MODEL
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
 
 pytest.importorskip("torch")
 import safetensors.torch

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.privacy import Release, Session, SessionError
 from sketchlearn.privacy.budget import BudgetError
+from sketchlearn.privacy.session import Session, SessionError
+from sketchlearn.sketch.sums import Release
 
 BOUNDS = ([-5, -5], [5, 5])
 OPERATOR = skl.design(bounds=BOUNDS, n_components=2)

@@ -13,11 +13,11 @@ pytest.importorskip("httpx")
 from house import HOUR, OPERATOR, ROWS, House
 
 import sketchlearn as skl
-from sketchlearn.collector.passing_on import pass_on
+from sketchlearn.collector.clients.client import Collector
+from sketchlearn.collector.clients.device_client import Design
+from sketchlearn.collector.clients.device_designs import device_design
+from sketchlearn.collector.forwarding import pass_on
 from sketchlearn.collector.verification import verify
-from sketchlearn.reporting import Collector
-from sketchlearn.reporting.device_client import Design
-from sketchlearn.reporting.device_designs import device_design
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from house import OPERATOR, ROWS, House
 
 import sketchlearn as skl
 from sketchlearn.collector import application
-from sketchlearn.operators import Operator
-from sketchlearn.storage import known_operator
+from sketchlearn.features.operator import Operator
+from sketchlearn.files import sketches as known_operator
 
 LONG = 60  # seconds: for what should not wait at all
 
@@ -113,7 +113,7 @@ def test_headers_are_not_longer_than_a_report_needs(house, monkeypatch):
 
 def test_senders_take_turns():
     """One sender queues ten bodies, two others one each: nobody waits for more than one body of each other."""
-    from sketchlearn.collector.parsing import Turns
+    from sketchlearn.collector.writer import Turns
 
     turns, order = Turns(), []
     for number in range(10):
@@ -130,7 +130,7 @@ def test_senders_take_turns():
 
 def test_one_sender_has_one_thread():
     """However many threads there are: they are not all busy with the bodies of one sender."""
-    from sketchlearn.collector.parsing import Turns
+    from sketchlearn.collector.writer import Turns
 
     turns, first, may_end, order = Turns(), threading.Event(), threading.Event(), []
 

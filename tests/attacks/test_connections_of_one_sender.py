@@ -15,8 +15,8 @@ pytest.importorskip("uvicorn")
 from served import Server
 
 import sketchlearn as skl
-from sketchlearn.reporting import Collector, CollectorError
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.collector.clients.client import Collector, CollectorError
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
 ROWS = np.random.default_rng(0).standard_normal((90, 2))

@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 
 import sketchlearn as skl
-from sketchlearn.storage import container
-from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
-from sketchlearn.storage.known_operator import KnownOperator
+from sketchlearn.core import containers as container
+from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+from sketchlearn.files.sketches import KnownOperator
 
 OPERATOR = skl.SecondMoments(2, bound=9.0)
 SKETCH = OPERATOR.sketch(np.ones((200, 2)))

@@ -111,8 +111,8 @@ def test_whether_a_window_can_be_released_depends_on_the_clock_alone(tmp_path):
 
 def test_a_leaf_passes_on_epochs_of_few_records(neighbours, monkeypatch):
     """What a parent releases must not depend on which epochs had few records at a leaf."""
-    from sketchlearn.collector.passing_on import pass_on
-    from sketchlearn.reporting import Collector
+    from sketchlearn.collector.clients.client import Collector
+    from sketchlearn.collector.forwarding import pass_on
 
     counts = []
     for house in neighbours:

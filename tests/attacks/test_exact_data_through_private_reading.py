@@ -17,8 +17,8 @@ from house import HOUR, NOON, House
 
 import sketchlearn as skl
 from sketchlearn.collector import releases
-from sketchlearn.collector.endpoint_table import ENDPOINTS
-from sketchlearn.collector.page import live_events
+from sketchlearn.collector.endpoints import ENDPOINTS
+from sketchlearn.collector.page import collection_page as live_events
 
 OPERATOR = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, n_frequencies=50)
 HOURS = 5

@@ -8,8 +8,8 @@ import pytest
 from cases import NAMES, operators
 
 import sketchlearn as skl
-from sketchlearn.batches import Batches
-from sketchlearn.ledger import Ledger
+from sketchlearn.sketch.batches import Batches
+from sketchlearn.sketch.ledger import Ledger
 
 OPERATOR = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
 ROWS = np.random.default_rng(0).uniform(-5, 5, (37, 2))

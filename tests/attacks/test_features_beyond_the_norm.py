@@ -8,9 +8,9 @@ import pytest
 from cases import WAVES
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.privacy import sensitivity
-from sketchlearn.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.waves import FourierSeries, QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.privacy.noise_plan import sensitivity
 
 EVERY_WAVE = {
     **WAVES,

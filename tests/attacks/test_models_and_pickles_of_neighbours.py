@@ -15,8 +15,8 @@ import pytest
 from sklearn.base import clone
 
 import sketchlearn as skl
-from sketchlearn.tasks.model_files import model_to_bytes
-from sketchlearn.tasks.registry import OWN_ESTIMATORS
+from sketchlearn.estimators.files import model_to_bytes
+from sketchlearn.estimators.registry import OWN_ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of noise and few rows, which are no subject here
 N, D = 3000, 3

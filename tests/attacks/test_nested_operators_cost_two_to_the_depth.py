@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian, Mixture
-from sketchlearn.operators.cell_numbers import packed
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
-from sketchlearn.storage.json_documents import DESIGN, to_document
-from sketchlearn.storage.known_operator import KnownOperator
+from sketchlearn.core.containers import DESIGN, to_document
+from sketchlearn.features.directions import packed
+from sketchlearn.features.frequencies import Gaussian, Mixture
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes
+from sketchlearn.files.sketches import KnownOperator
 
 DEEPEST = 8
 WAVES = skl.FourierFeatures(1, 4, law=Gaussian(1.0))

@@ -14,9 +14,9 @@ pytest.importorskip("httpx")
 from house import HOUR, NOON, OPERATOR, ROWS, House
 
 import sketchlearn as skl
-from sketchlearn.collector.passing_on import pass_on
+from sketchlearn.collector.clients.client import Collector
+from sketchlearn.collector.forwarding import pass_on
 from sketchlearn.collector.verification import verify
-from sketchlearn.reporting import Collector
 
 DAY = 24 * HOUR
 FEWEST = 10

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.privacy import sensitivity
-from sketchlearn.waves import QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.waves import QuantizedCosine, QuantizedSawtooth, Square
+from sketchlearn.privacy.noise_plan import sensitivity
 
 WAVES = {
     f"{kind.__name__} {bits} {'complex' if form else 'real'}": kind(bits, form)

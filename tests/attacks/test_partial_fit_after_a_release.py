@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.tasks.model_files import model_from_bytes, model_to_bytes
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from house import HOUR, NOON, House
 from patients import OPERATOR, people
 
 from sketchlearn.collector import releases
-from sketchlearn.privacy import sensitivity
+from sketchlearn.privacy.noise_plan import sensitivity
 
 HOURS, SENDERS, ROWS_EACH = 3, ("clinic", "lab"), 2
 UNITS = {"unit": "patient_id", "rows_per_unit": ROWS_EACH}

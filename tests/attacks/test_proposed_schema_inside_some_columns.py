@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping
-from sketchlearn.operators.cell_numbers import packed
-from sketchlearn.operators.composed_operators import Mapped
-from sketchlearn.operators.origin import Origin
-from sketchlearn.outline import Outline
-from sketchlearn.schemas import SchemaColumns
-from sketchlearn.storage.known_operator import KnownOperator
+from sketchlearn.features.composed import Mapped
+from sketchlearn.features.directions import packed
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.features.outline import Outline
+from sketchlearn.features.provenance import Origin
+from sketchlearn.files.sketches import KnownOperator
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.sketch.priority_sample import Keeping
 
 SECRET = "rare disease"
 FRAME = pd.DataFrame({

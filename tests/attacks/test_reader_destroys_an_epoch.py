@@ -10,11 +10,10 @@ pytest.importorskip("cryptography")
 from test_two_collectors import HOUR, NAMES, OPERATOR, ROWS, RULES, Server, parts, send
 
 import sketchlearn as skl
-from sketchlearn.collector import first_collector
+from sketchlearn.collector import secure_aggregation as first_collector
+from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.first_collector import RemoteSecond
-from sketchlearn.collector.hidden_sums import RefusedError
-from sketchlearn.reporting.hidden_parts import HiddenPart
+from sketchlearn.collector.secure_aggregation import RefusedError, RemoteSecond
 
 
 @pytest.fixture

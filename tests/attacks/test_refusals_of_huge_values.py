@@ -13,12 +13,12 @@ import pytest
 from cases import NAMES, cells, operators
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.keeping import Keeping
-from sketchlearn.privacy import sensitivity
-from sketchlearn.reporting.device_client import Design
-from sketchlearn.reporting.device_designs import device_design
-from sketchlearn.schemas import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.collector.clients.device_client import Design
+from sketchlearn.collector.clients.device_designs import device_design
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.privacy.noise_plan import sensitivity
+from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
+from sketchlearn.sketch.priority_sample import Keeping
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*too far from the center for a phase"),

@@ -4,10 +4,10 @@ them, so that a body of 112 kB took 7.3 s."""
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.frequencies import Gaussian
-from sketchlearn.operators import some_columns
-from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
-from sketchlearn.storage.json_documents import DESIGN, to_document
+from sketchlearn.core.containers import DESIGN, to_document
+from sketchlearn.features import composed as some_columns
+from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
 DEEPEST = 8
 NAMES = [f"column {i}" for i in range(20)]

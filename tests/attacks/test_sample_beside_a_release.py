@@ -9,9 +9,9 @@ import pytest
 
 import sketchlearn as skl
 from sketchlearn.cli import main
-from sketchlearn.ledger import ASSUMED, Ledger
-from sketchlearn.tasks.estimating.fitted_state import FirstRows, FittedState, SketchedTable
-from sketchlearn.tasks.registry import OWN_ESTIMATORS
+from sketchlearn.estimators.base.state import FirstRows, FittedState, SketchedTable
+from sketchlearn.estimators.registry import OWN_ESTIMATORS
+from sketchlearn.sketch.ledger import ASSUMED, Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 BOUNDS = ([-10.0] * 2, [10.0] * 2)

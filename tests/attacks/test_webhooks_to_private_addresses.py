@@ -13,11 +13,11 @@ pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
 
 import sketchlearn as skl
+from sketchlearn.collector.background import Housekeeper
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.housekeeping import Housekeeper
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.store import Store
-from sketchlearn.storage.design_files import design_to_bytes
+from sketchlearn.files.designs import design_to_bytes
 
 FACTS = {"collection": "c", "kind": "drift"}
 

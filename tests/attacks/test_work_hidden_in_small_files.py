@@ -5,16 +5,16 @@ import json
 import pytest
 
 import sketchlearn as skl
-from sketchlearn import private_bits, randomised_response, randomness
-from sketchlearn.packed import HEADER as PACKED_HEADER
-from sketchlearn.packed import MAGIC as PACKED_MAGIC
-from sketchlearn.packed import PackedBits
-from sketchlearn.private_bits import PrivateBits
-from sketchlearn.schemas import Date, Text
-from sketchlearn.storage.design_files import design_from_bytes
-from sketchlearn.storage.json_documents import DESIGN, SCHEMA, to_document
-from sketchlearn.storage.schema_files import schema_from_bytes
-from sketchlearn.tasks.estimating.labelled_estimator import check_labels
+from sketchlearn.core import randomness
+from sketchlearn.core.containers import DESIGN, SCHEMA, to_document
+from sketchlearn.estimators.base.supervised import check_labels
+from sketchlearn.files.designs import design_from_bytes, schema_from_bytes
+from sketchlearn.rows.schemas.columns import Date, Text
+from sketchlearn.sketch.bits import HEADER as PACKED_HEADER
+from sketchlearn.sketch.bits import MAGIC as PACKED_MAGIC
+from sketchlearn.sketch.bits import PackedBits, PrivateBits
+from sketchlearn.sketch.sums import bits as private_bits
+from sketchlearn.sketch.sums import bits as randomised_response
 
 
 class OfOneHash(int):

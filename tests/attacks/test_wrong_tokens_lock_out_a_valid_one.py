@@ -57,7 +57,7 @@ def test_wrong_tokens_are_looked_up_one_after_the_other(house, monkeypatch):
     import asyncio
     import threading
 
-    from sketchlearn.collector.identification import Identification
+    from sketchlearn.collector.limits import Identification
     from sketchlearn.collector.refusals import RefusalError
 
     at_once, most, lock, look_up = 0, 0, threading.Lock(), house.store.token

@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases import WAVES
 from thresholds import at_a_threshold
 
-from sketchlearn import kernel
-from sketchlearn._native import dense_plan
-from sketchlearn.waves import Quantized
+from sketchlearn.features.waves import Quantized
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels._native import dense_plan
 
 STEP = 1 << 22
 SMALLEST = 2.0**-28  # below, all waves are constant but for signs, and those are looked at with a few

@@ -60,7 +60,7 @@ def main() -> int:
 import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
 sys.path.insert(0, {folder!r})
-import pytest, sketchlearn._native as native
+import pytest, sketchlearn.kernels._native as native
 assert native.__file__.startswith({folder!r}), native.__file__
 sys.exit(pytest.main(["-q", *sys.argv[1:]]))
 """

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import sketching  # first: it holds BLAS to one thread
 
-from sketchlearn import kernel
+from sketchlearn.kernels import dispatch as kernel
 
 # How many times faster than NumPy, by kernel and columns: half of the figures of docs/benchmarks.md.
 FLOORS = {

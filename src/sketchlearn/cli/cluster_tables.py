@@ -7,8 +7,7 @@ from typing import Any
 from sketchlearn.cli.descriptions import TABLE_COLUMNS_SHOWN, column_names, table
 from sketchlearn.cli.error_tables import certainty_lines
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import in_certain_digits, in_digits
+from sketchlearn.core.messages import in_certain_digits, in_digits, printable
 
 CLUSTERS_SHOWN = 50
 SIZES_NOTE = "(shares and records are the model's, the same in fit and info; predict counts the rows of a table)"
@@ -31,8 +30,8 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
 
 def _of_centers(model: Any) -> Any:
     """The centers in the terms of the table, if there is a schema."""
-    from sketchlearn.diagnostics.center_profiles import profiles_of_centers
-    from sketchlearn.schemas import SchemaColumns
+    from sketchlearn.questions.profiles import profiles_of_centers
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     return profiles_of_centers(model) if isinstance(model.columns_, SchemaColumns) else None
 

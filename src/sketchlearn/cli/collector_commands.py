@@ -45,7 +45,7 @@ def serve(
       sketchlearn serve collector/ --port 8765
       sketchlearn serve --demo
     """
-    from sketchlearn.extras import required
+    from sketchlearn.core.packages import required
 
     if (folder is None) != demo:
         raise misused("give the FOLDER of a collector or --demo, and not both")

@@ -48,7 +48,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from sketchlearn.version import __version__
+        from sketchlearn.core.packages import __version__
 
         typer.echo(f"sketchlearn {__version__}")
         raise typer.Exit

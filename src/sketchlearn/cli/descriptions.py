@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import counted, in_digits
+from sketchlearn.core.messages import counted, in_digits, printable
 
 if TYPE_CHECKING:
-    from sketchlearn.keeping import KeptRows
-    from sketchlearn.operators import Operator
-    from sketchlearn.sketch import Sketch
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.sketch.priority_sample import KeptRows
+    from sketchlearn.sketch.sums import Sketch
 
 COLUMNS_SHOWN = 12
 ROUNDING = 1e-12  # beside the largest number of a direction, what is smaller is an error of rounding
@@ -57,7 +56,7 @@ def columns_in_words(columns: tuple[str, ...] | None, n_features: int) -> str:
 
 def column_facts(columns: tuple[str, ...] | None, n_features: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The columns as figures, and in rows of a name and a text: with a schema, those of the table and their kinds."""
-    from sketchlearn.schemas import SchemaColumns
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     if not isinstance(columns, SchemaColumns):
         return {"columns": columns}, [("columns", columns_in_words(columns, n_features))]

@@ -20,11 +20,11 @@ from sketchlearn.cli.input_output import (
     source_arguments,
     write,
 )
-from sketchlearn.tasks.registry import DESIGNS
+from sketchlearn.estimators.registry import DESIGNS
 
 if TYPE_CHECKING:
     from sketchlearn.cli.operator_choice import Choices
-    from sketchlearn.operators import Operator
+    from sketchlearn.features.operator import Operator
 
 
 def design(
@@ -103,8 +103,8 @@ def design(
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
     from sketchlearn.cli.operator_choice import Choices, design_for_images, design_on_bounds, design_on_rows
-    from sketchlearn.schemas import SchemaColumns
-    from sketchlearn.storage.design_files import design_to_bytes
+    from sketchlearn.files.designs import design_to_bytes
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
@@ -167,7 +167,7 @@ def _forecast(operator: Operator, choices: Choices, json: bool) -> dict[str, Any
     if choices.epsilon is None:
         return {}
     from sketchlearn.cli.forecast_messages import forecast_figures, forecast_lines
-    from sketchlearn.privacy import forecast
+    from sketchlearn.privacy.forecast import forecast
 
     common = ("n_rows", "epsilon", "delta", "neighbors", "n_components")
     found = forecast(operator, **{name: getattr(choices, name) for name in common})

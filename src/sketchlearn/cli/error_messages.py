@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.control_characters import printable
+from sketchlearn.core.messages import printable
 
 FAILED, USAGE, DOUBTFUL, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes
 #: mistakes of users and their files: their messages are sentences already

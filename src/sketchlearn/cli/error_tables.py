@@ -8,8 +8,7 @@ from typing import Any
 
 from sketchlearn.cli.descriptions import column_names, table, without_rounding
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.control_characters import printable
-from sketchlearn.plain_digits import LEAST_PLAIN, in_certain_digits, in_digits
+from sketchlearn.core.messages import LEAST_PLAIN, in_certain_digits, in_digits, printable
 
 NUMBERS, ERRORS = "", "standard error"
 

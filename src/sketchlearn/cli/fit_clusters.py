@@ -16,7 +16,7 @@ from sketchlearn.cli.fit_warnings import fit_warnings
 from sketchlearn.cli.input_output import check_paths, read_sketch
 from sketchlearn.cli.option_messages import in_options
 from sketchlearn.cli.sample_files import SampleFiles
-from sketchlearn.tasks.registry import tasks
+from sketchlearn.estimators.registry import tasks
 
 #: help texts of the commands that are `clusters` under the names of their tasks
 CLUSTER_HELP = {
@@ -130,8 +130,8 @@ def _learn(
     json: bool,
 ) -> None:
     """Learns a model, writes it and shows it."""
-    from sketchlearn.decoders import NAMED
-    from sketchlearn.diagnostics.pictures import plot_model
+    from sketchlearn.inference.decoders import NAMED
+    from sketchlearn.views.pictures import plot_model
 
     if model.decoder not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
@@ -165,7 +165,7 @@ def _chosen(model: Any) -> list[str]:
 
 def _fit_test(model: Any) -> list[str]:
     """A line for the fit test of a mixture."""
-    from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture
+    from sketchlearn.estimators.base.components import FittedMixture
 
     learned = model.fitted_model()
     if not isinstance(learned, FittedMixture):
@@ -175,8 +175,8 @@ def _fit_test(model: Any) -> list[str]:
 
 def _profiles(model: Any, sketch: Any) -> list[str]:
     """The clusters in the table's own terms, where a schema and kept rows tell them; else their centers."""
-    from sketchlearn.diagnostics.profiles import has_profiles, profiles
-    from sketchlearn.schemas import SchemaColumns
+    from sketchlearn.questions.profiles import has_profiles, profiles
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     if not isinstance(model.columns_, SchemaColumns) or not model.can("predict"):
         return cluster_table(model)

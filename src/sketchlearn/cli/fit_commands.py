@@ -13,7 +13,7 @@ from sketchlearn.cli.error_messages import misused, two_commands
 from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
 from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, kernel, pca, regression, subspaces
 from sketchlearn.cli.wanted_files import MOST_BYTES
-from sketchlearn.tasks.registry import foreign_tasks
+from sketchlearn.estimators.registry import foreign_tasks
 
 #: what people call kinds of models, and the command for it
 OTHER_NAMES = {
@@ -58,7 +58,7 @@ class Fits(TyperGroup):
 
 def _commands(path: str) -> str:
     """What to type to learn from a file: one command if it is a sketch, two if it is a table."""
-    from sketchlearn.storage.file_kinds import kind_of
+    from sketchlearn.files.sketches import kind_of
 
     try:
         found = kind_of(Path(path).read_bytes()) if os.path.getsize(path) <= MOST_BYTES else None

@@ -34,8 +34,8 @@ from sketchlearn.cli.options import (
     Strict,
     Trusted,
 )
-from sketchlearn.plain_digits import in_digits
-from sketchlearn.tasks.registry import tasks
+from sketchlearn.core.messages import in_digits
+from sketchlearn.estimators.registry import tasks
 
 
 def pca(
@@ -230,7 +230,7 @@ def classifier(
 
 
 def _selected(path: str) -> Any:
-    from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes
+    from sketchlearn.estimators.files import selected_from_bytes
 
     with naming(path):
         return selected_from_bytes(read(path))
@@ -303,7 +303,7 @@ def give_model(
     model: Any, lines: list[str], output: str | None, json: bool, warned: list[str], strict: bool = False, **more: Any
 ) -> None:
     """Writes a model file and reports what it holds, and more figures; a warning sets the exit code of --strict."""
-    from sketchlearn.tasks.model_files import model_to_bytes
+    from sketchlearn.estimators.files import model_to_bytes
 
     data = model_to_bytes(model)
     if output is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sketchlearn.cli.option_messages import in_options
 
 if TYPE_CHECKING:
-    from sketchlearn.privacy import Forecast
+    from sketchlearn.privacy.forecast import Forecast
 
 
 def forecast_figures(found: Forecast) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from sketchlearn.cli.descriptions import COLUMNS_SHOWN, column_facts, kept_in_wo
 from sketchlearn.cli.error_tables import TABLES, certainty_lines
 from sketchlearn.cli.input_output import keys_from, naming, read, report
 from sketchlearn.cli.options import Json, Trusted
-from sketchlearn.plain_digits import in_digits
-from sketchlearn.tasks.registry import Task
+from sketchlearn.core.messages import in_digits
+from sketchlearn.estimators.registry import Task
 
 if TYPE_CHECKING:
-    from sketchlearn.operators import Operator
-    from sketchlearn.sketch import Sketch
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.sketch.sums import Sketch
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
@@ -65,9 +65,9 @@ def _report_facts(json: bool, figures: dict[str, Any], rows: list[tuple[str, str
 
 def _of_machine() -> Facts:
     """The version, the processor's kernel and threads, and the GPUs."""
-    from sketchlearn import kernel
-    from sketchlearn.gpu import DeviceError, devices
-    from sketchlearn.version import __version__
+    from sketchlearn.core.packages import __version__
+    from sketchlearn.kernels import dispatch as kernel
+    from sketchlearn.kernels.gpu.driver import DeviceError, devices
 
     threads = kernel.n_threads(None)
     try:
@@ -81,9 +81,9 @@ def _of_machine() -> Facts:
 
 def _reader(data: bytes) -> Callable[[bytes], Facts]:
     """The function that reads files of this kind."""
-    from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.file_kinds import kind_of
-    from sketchlearn.storage.json_documents import CLASSES, parsed
+    from sketchlearn.core.containers import CLASSES, parsed
+    from sketchlearn.core.limits import FormatError
+    from sketchlearn.files.sketches import kind_of
 
     readers = {"sketch": _of_sketch, "design": _of_design, "model": _of_model, "schema": _of_schema}
     if (kind := kind_of(data)) is not None:
@@ -96,7 +96,7 @@ def _reader(data: bytes) -> Callable[[bytes], Facts]:
 
 
 def _of_sketch(data: bytes) -> Facts:
-    from sketchlearn.storage.sketch_files import from_bytes
+    from sketchlearn.files.sketches import from_bytes
 
     sketch = from_bytes(data)
     operator: Any = sketch.operator
@@ -134,8 +134,8 @@ def _content(sketch: Sketch) -> str:
 
 def _signature(data: bytes, trusted: frozenset[str] | None) -> Facts:
     """Whose key signed a sketch, which is refused if that is not one of the trusted ones."""
-    from sketchlearn.storage.container import unpack
-    from sketchlearn.storage.signatures import check_signature, signer
+    from sketchlearn.core.containers import unpack
+    from sketchlearn.core.signatures import check_signature, signer
 
     description = unpack(data)[1]
     if trusted is not None:
@@ -148,7 +148,7 @@ def _signature(data: bytes, trusted: frozenset[str] | None) -> Facts:
 
 
 def _of_design(data: bytes) -> Facts:
-    from sketchlearn.storage.design_files import design_from_bytes
+    from sketchlearn.files.designs import design_from_bytes
 
     operator, made = design_from_bytes(data)
     figures, rows = _of_operator(operator)
@@ -161,7 +161,7 @@ def _of_design(data: bytes) -> Facts:
 
 
 def _of_classes(data: bytes) -> Facts:
-    from sketchlearn.tasks.classes.selected_class_files import selected_from_bytes
+    from sketchlearn.estimators.files import selected_from_bytes
 
     selected = selected_from_bytes(data)
     figures = {"kind": "classes", "labels": list(selected), "ledger": selected.ledger.to_json()}
@@ -170,8 +170,8 @@ def _of_classes(data: bytes) -> Facts:
 
 
 def _of_schema(data: bytes) -> Facts:
-    from sketchlearn.schemas import SchemaColumns
-    from sketchlearn.storage.schema_files import schema_from_bytes
+    from sketchlearn.files.designs import schema_from_bytes
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     schema = schema_from_bytes(data)
     origin = "proposed from rows" if schema.proposed else "written"
@@ -180,8 +180,8 @@ def _of_schema(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
-    from sketchlearn.operators import FourierFeatures
-    from sketchlearn.uncertainty.kernel_bounds import kernel_in_words
+    from sketchlearn.features.fourier import FourierFeatures
+    from sketchlearn.inference.errors.kernel_bounds import kernel_in_words
 
     facts, columns = column_facts(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
@@ -207,9 +207,9 @@ def _of_operator(operator: Operator) -> Facts:
 
 def _of_model(data: bytes) -> Facts:
     # scikit-learn takes a second to import, and sketches do not need it
-    from sketchlearn.tasks.estimating.component_estimator import FittedComponents
-    from sketchlearn.tasks.model_files import model_from_bytes
-    from sketchlearn.tasks.registry import task_of
+    from sketchlearn.estimators.base.components import FittedComponents
+    from sketchlearn.estimators.files import model_from_bytes
+    from sketchlearn.estimators.registry import task_of
 
     model: Any = model_from_bytes(data)
     task = task_of(model)
@@ -225,7 +225,7 @@ def _of_model(data: bytes) -> Facts:
 
 def _of_clusters(model: Any, task: Task) -> Facts:
     """Of clusters and mixtures."""
-    from sketchlearn.tasks.estimating.mixture_estimator import FittedMixture
+    from sketchlearn.estimators.base.components import FittedMixture
 
     outcome, k = model.outcome_, len(model.weights_)
     figures, rows = _of_task(model, task)

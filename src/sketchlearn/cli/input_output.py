@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.wanted_files import refuse_own_file, wanted_file
-from sketchlearn.control_characters import printable
+from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
-    from sketchlearn.schemas import Schema
-    from sketchlearn.sketch import Sketch
-    from sketchlearn.sources import Source
+    from sketchlearn.rows.schemas.table_schema import Schema
+    from sketchlearn.rows.source_base import Source
+    from sketchlearn.sketch.sums import Sketch
 
 STANDARD = "-"
 
 
 def read(path: str) -> bytes:
     """The bytes of a file, or of standard input."""
-    from sketchlearn.loading_limit import read_at_most
-    from sketchlearn.storage.container import bytes_of
+    from sketchlearn.core.containers import bytes_of
+    from sketchlearn.core.limits import read_at_most
 
     try:
         data = read_at_most(sys.stdin.buffer) if path == STANDARD else bytes_of(path)
@@ -53,7 +53,7 @@ def naming(path: str) -> Iterator[None]:
 
 def read_sketch(path: str, trusted: list[str] | None = None) -> Sketch:
     """The sketch in a file, or on standard input, signed by one of the keys of --trusted if there are any."""
-    from sketchlearn.storage.sketch_files import from_bytes
+    from sketchlearn.files.sketches import from_bytes
 
     keys = keys_from(trusted)
     with wanted_file("sketch", path, named(path)):
@@ -62,21 +62,21 @@ def read_sketch(path: str, trusted: list[str] | None = None) -> Sketch:
 
 def keys_from(trusted: list[str] | None) -> frozenset[str] | None:
     """The public keys of --trusted."""
-    from sketchlearn.storage.signatures import public_keys
+    from sketchlearn.core.signatures import public_keys
 
     return public_keys(trusted) if trusted else None
 
 
 def signing_key(path: str | None) -> Any:
     """The private key of --key, to be read before any work."""
-    from sketchlearn.storage.signatures import private_key
+    from sketchlearn.core.signatures import private_key
 
     return None if path is None else private_key(path)
 
 
 def model_from(path: str) -> Any:
     """The estimator in a model file, or on standard input."""
-    from sketchlearn.tasks.model_files import model_from_bytes
+    from sketchlearn.estimators.files import model_from_bytes
 
     with wanted_file("model", path, named(path)):
         return model_from_bytes(read(path))
@@ -144,7 +144,7 @@ def source_arguments(
 
 def files_from(arguments: list[str]) -> list[str]:
     """All files that the arguments stand for, each once; `-` alone is standard input."""
-    from sketchlearn.sources.paths import Address, files_of
+    from sketchlearn.rows.paths import Address, files_of
 
     if STANDARD in arguments:
         if len(arguments) > 1:
@@ -165,7 +165,7 @@ def files_from(arguments: list[str]) -> list[str]:
 def schema_from(path: str) -> Schema:
     """The schema of a file."""
     from sketchlearn.cli.wanted_files import wanted_file
-    from sketchlearn.storage.schema_files import schema_from_bytes
+    from sketchlearn.files.designs import schema_from_bytes
 
     with wanted_file("schema", path, named(path)):
         return schema_from_bytes(read(path))
@@ -173,8 +173,8 @@ def schema_from(path: str) -> Schema:
 
 def rows_from(paths: list[str], **arguments: Any) -> Source:
     """The rows of files, or of standard input, with arguments of `source`; says what was assumed of them."""
-    from sketchlearn.sources import source
-    from sketchlearn.sources.csv_stream import csv_stream
+    from sketchlearn.rows.csv import csv_stream
+    from sketchlearn.rows.source import source
 
     if paths == [STANDARD]:
         if "schema" in arguments:
@@ -188,7 +188,7 @@ def rows_from(paths: list[str], **arguments: Any) -> Source:
 
 def remarks_said_once() -> Callable[[Mapping[str, str]], None]:
     """A function that says what was told from first lines, or left out: once, however many files it is true of."""
-    from sketchlearn.sources.csv_layout import OVERRIDABLE
+    from sketchlearn.rows.csv import OVERRIDABLE
 
     said: set[str] = set()
 
@@ -207,7 +207,7 @@ def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = 
     exact = sketch.ledger is None
     write(path, sketch.to_bytes(key=key), owner_only=exact or sketch.lacks_shares)
     if exact and 0 < sketch.count < min_records:
-        from sketchlearn.few_records import few_records
+        from sketchlearn.sketch.sums import few_records
 
         remedy = "use sketchlearn privatize, or merge it with sketches of more records (--min-records 0 silences this)"
         say(f"warning: {few_records(sketch.count, remedy)}")
@@ -219,7 +219,7 @@ def write(path: str, data: bytes, *, owner_only: bool = False) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    from sketchlearn.storage import container
+    from sketchlearn.core import containers as container
 
     container.write(path, data, owner_only=owner_only)
 
@@ -249,7 +249,7 @@ def check_paths(inputs: Iterable[str | None], outputs: Iterable[str | None], *, 
 def _same(a: str, b: str) -> bool:
     if STANDARD in (a, b):
         return False
-    from sketchlearn.sources.paths import file_of
+    from sketchlearn.rows.paths import file_of
 
     a, b = os.fspath(file_of(a)), os.fspath(file_of(b))
     try:

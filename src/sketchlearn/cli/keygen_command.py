@@ -24,7 +24,7 @@ def keygen(
       sketchlearn sketch day1.csv --design design.json --key mine.key -o signed.sketch
       sketchlearn info signed.sketch --trusted mine.pub
     """
-    from sketchlearn.storage.signatures import write_keys
+    from sketchlearn.core.signatures import write_keys
 
     key = write_keys(name)
     report(

@@ -69,7 +69,7 @@ def writer_for(output: str) -> Callable[[BinaryIO, Labels], None]:
     if ending not in WRITERS:
         raise misused(f"-o {output}: give a name that ends in .csv, .parquet or .jsonl")
     if ending == ".parquet":
-        from sketchlearn.sources.arrow import pyarrow
+        from sketchlearn.rows.arrow import pyarrow
 
         pyarrow(output)
     return WRITERS[ending]

@@ -9,14 +9,15 @@ from typing import Any
 from sketchlearn.cli.error_messages import misused, say
 from sketchlearn.cli.input_output import named, read
 from sketchlearn.cli.wanted_files import wanted_file
-from sketchlearn.designing.sample_summary import MOST_ROWS, rows_wanted
-from sketchlearn.operators import ConvolutionalFeatures, Operator
-from sketchlearn.operators.bounded_operators import CLIP
-from sketchlearn.operators.origin import Origin
-from sketchlearn.randomness import row_chooser
-from sketchlearn.sources import Source
-from sketchlearn.sources.sampling import sample
-from sketchlearn.storage.design_files import design_from_bytes
+from sketchlearn.core.randomness import row_chooser
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_wanted
+from sketchlearn.features.bounded import CLIP
+from sketchlearn.features.convolutional import ConvolutionalFeatures
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.provenance import Origin
+from sketchlearn.files.designs import design_from_bytes
+from sketchlearn.rows.sampling import sample
+from sketchlearn.rows.source_base import Source
 
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the numbers of rows in files
 
@@ -101,9 +102,9 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
 
 def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
-    from sketchlearn.designing.cell_operators import columns_along
-    from sketchlearn.tasks.estimating.supervised_estimator import positions
-    from sketchlearn.tasks.task_design import design
+    from sketchlearn.estimators.base.supervised import positions
+    from sketchlearn.estimators.design.cells import columns_along
+    from sketchlearn.estimators.design.designs import design
 
     if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here
         width = more["sample"].shape[1] if "sample" in more else len(more["bounds"][0])

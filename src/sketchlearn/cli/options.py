@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.extras import required
-from sketchlearn.tasks.registry import DESIGNS, designs
+from sketchlearn.core.packages import required
+from sketchlearn.estimators.registry import DESIGNS, designs
 
 Nulls = StrEnum("Nulls", ["error", "drop"])
 Neighbors = StrEnum("Neighbors", {"add_remove": "add-remove", "replace_one": "replace"})

@@ -36,14 +36,14 @@ from sketchlearn.cli.options import (
     NumericOnly,
     SafeCsv,
 )
-from sketchlearn.control_characters import printable
+from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sketchlearn.cli.label_files import Labels
     from sketchlearn.cli.row_ids import RowIds
-    from sketchlearn.sources import Source
+    from sketchlearn.rows.source_base import Source
 
 
 def predict(
@@ -189,7 +189,7 @@ def _ids(paths: list[str], arguments: dict[str, Any], name: str, typed: bool) ->
 
 def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
     """Rows with the model's own columns, found by name where there are names; or with those that --columns says."""
-    from sketchlearn.schemas import SchemaColumns
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     rows, wanted, columns = rows_from(paths, **arguments), learned.columns_, arguments["columns"]
     if wanted is None or rows.columns is None or (columns is not None and not set(wanted) <= set(rows.columns)):
@@ -197,7 +197,7 @@ def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
     needed = wanted.schema.names if isinstance(wanted, SchemaColumns) else wanted
     missing = [name for name in needed if name not in rows.columns]
     if missing:
-        from sketchlearn.sources.source_base import listed
+        from sketchlearn.rows.source_base import listed
 
         where = "standard input" if paths == [STANDARD] else paths[0]
         some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
@@ -208,7 +208,7 @@ def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
 
 
 def _write(output: str, writer: Callable[..., None], answers: Answers, safe_csv: bool, json: bool) -> None:
-    from sketchlearn.storage.container import whole_file
+    from sketchlearn.core.containers import whole_file
 
     if output == STANDARD:
         writer(sys.stdout.buffer, answers.table(safe_csv))

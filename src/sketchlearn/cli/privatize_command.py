@@ -11,12 +11,12 @@ from sketchlearn.cli.descriptions import records_in_words
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import check_paths, named, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, Neighbors, NeighborsOption, SketchFile, Trusted
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.core.messages import in_digits
 
 if TYPE_CHECKING:
-    from sketchlearn.ledger import Ledger
     from sketchlearn.privacy.budget import Budget
-    from sketchlearn.sketch import Sketch
+    from sketchlearn.sketch.ledger import Ledger
+    from sketchlearn.sketch.sums import Sketch
 
 
 def privatize(
@@ -87,8 +87,8 @@ def privatize(
       sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
-    from sketchlearn.privacy import privatize
     from sketchlearn.privacy.budget import Budget, personal_budget
+    from sketchlearn.privacy.release import privatize
 
     check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
     if forecast:
@@ -161,7 +161,7 @@ def _booked(books: Budget, exact: Sketch) -> str:
 
 def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int | None, *, json: bool) -> None:
     from sketchlearn.cli.forecast_messages import forecast_figures, forecast_lines
-    from sketchlearn.privacy import forecast
+    from sketchlearn.privacy.forecast import forecast
 
     epsilon, delta, neighbors = spent
     found = forecast(exact, epsilon=epsilon, delta=delta, neighbors=neighbors, n_components=n_components)

@@ -33,7 +33,7 @@ from sketchlearn.cli.options import (
     Trusted,
 )
 from sketchlearn.cli.sample_files import SampleFiles
-from sketchlearn.plain_digits import in_digits
+from sketchlearn.core.messages import in_digits
 
 
 def compare(
@@ -50,8 +50,8 @@ def compare(
     Example:
       sketchlearn compare day1.sketch day2.sketch
     """
-    from sketchlearn.diagnostics.pictures import plot_comparison
-    from sketchlearn.queries import distance, two_sample_test
+    from sketchlearn.questions.comparison import distance, two_sample_test
+    from sketchlearn.views.pictures import plot_comparison
 
     check_paths([a, b], [plot])
     first, second = read_sketch(a, trusted), read_sketch(b, trusted)
@@ -93,8 +93,8 @@ def watch(
       sketchlearn watch day1.sketch day2.sketch
       sketchlearn watch day1.sketch day2.sketch --strict || echo "see what changed"
     """
-    from sketchlearn.diagnostics.pictures import plot_changes
-    from sketchlearn.queries import ChangeDetector
+    from sketchlearn.questions.comparison import ChangeDetector
+    from sketchlearn.views.pictures import plot_changes
 
     check_paths(sketches, [plot])
     _say_if_out_of_order(sketches)
@@ -152,8 +152,8 @@ def marginal(
     Example:
       sketchlearn marginal day1.sketch 0
     """
-    from sketchlearn.diagnostics.pictures import plot_marginal
-    from sketchlearn.queries import Questions
+    from sketchlearn.questions.questions import Questions
+    from sketchlearn.views.pictures import plot_marginal
 
     check_paths([sketch], [plot])
     ask = Questions(read_sketch(sketch, trusted))
@@ -188,8 +188,8 @@ def choose(
       sketchlearn choose day1.sketch --max-clusters 6
       sketchlearn choose day1.sketch --max-clusters 6 --sample day1.csv
     """
-    from sketchlearn.diagnostics.pictures import plot_choice
-    from sketchlearn.tasks.choosing.number_of_clusters import choose_k
+    from sketchlearn.estimators.choosing import choose_k
+    from sketchlearn.views.pictures import plot_choice
 
     files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
     check_paths([sketch, *files.paths, *(trusted or [])], [plot])
@@ -227,7 +227,7 @@ def explain(
     Example:
       sketchlearn explain day1.sketch -k 3
     """
-    from sketchlearn.diagnostics.explain import explain
+    from sketchlearn.questions.explain import explain
 
     loaded = read_sketch(sketch, trusted)  # first, as a model in its place needs another remedy than -k
     if n_components is None:

@@ -36,9 +36,8 @@ def report(
       sketchlearn report day1.sketch model.json -o report.html
       sketchlearn report day2.sketch model.json --against day1.sketch -o report.html
     """
-    from sketchlearn.diagnostics.report.privacy_section import is_private
-    from sketchlearn.diagnostics.report.report_page import report_page
-    from sketchlearn.tasks.estimating.component_estimator import FittedComponents
+    from sketchlearn.estimators.base.components import FittedComponents
+    from sketchlearn.views.report.page import is_private, report_page
 
     check_paths([sketch, model, against], [output], json=json)
     records, learned = read_sketch(sketch, trusted), model_from(model)

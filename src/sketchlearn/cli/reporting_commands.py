@@ -23,9 +23,10 @@ from sketchlearn.cli.input_output import (
 )
 
 if TYPE_CHECKING:
-    from sketchlearn.operators import Operator
-    from sketchlearn.reporting import Collector, Spool
-    from sketchlearn.storage.checkpoints import Reading
+    from sketchlearn.collector.clients.client import Collector
+    from sketchlearn.collector.clients.spool import Spool
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.files.checkpoints import Reading
 
 Url = Annotated[str, typer.Option("--to", metavar="URL", help="The collector's address.")]
 FromUrl = Annotated[str, typer.Option("--from", metavar="URL", help="The collector's address.")]
@@ -78,10 +79,11 @@ def push(
     Example:
       sketchlearn push data/*.parquet --to https://collector.example.org --collection readings --token device.token
     """
-    from sketchlearn.reporting import CollectorError, Spool
-    from sketchlearn.reporting.hidden_reports import hidden_report
-    from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
-    from sketchlearn.storage.sketch_files import load
+    from sketchlearn.collector.clients.client import CollectorError
+    from sketchlearn.collector.clients.secret_shares import hidden_report
+    from sketchlearn.collector.clients.spool import Spool
+    from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+    from sketchlearn.files.sketches import load
 
     collector, kept = _collector(to, token, certificate, attempts), Spool(spool)
     paths = files_from(data) if not all(_is_sketch(path) for path in data) else data
@@ -147,7 +149,7 @@ def pull(
     Example:
       sketchlearn pull --from https://collector.example.org --collection readings --start 2026-01-05 -o week.sketch
     """
-    from sketchlearn.storage.sketch_files import from_bytes
+    from sketchlearn.files.sketches import from_bytes
 
     check_paths([], [output], json=json)
     collector = _collector(source, token, certificate, attempts)
@@ -162,7 +164,7 @@ def pull(
 
 
 def _collector(url: str, token: str | None, certificate: str | None, attempts: int) -> Collector:
-    from sketchlearn.reporting import Collector
+    from sketchlearn.collector.clients.client import Collector
 
     text = os.environ.get("SKETCHLEARN_TOKEN") if token is None else Path(token).read_text(encoding="utf-8")
     if not text:
@@ -171,7 +173,7 @@ def _collector(url: str, token: str | None, certificate: str | None, attempts: i
 
 
 def _is_sketch(path: str) -> bool:
-    from sketchlearn.storage.file_kinds import kind_of
+    from sketchlearn.files.sketches import kind_of
 
     try:
         return path.endswith(".sketch") and kind_of(Path(path).read_bytes()) == "sketch"
@@ -190,9 +192,9 @@ def _report_id(path: str, collection: str, reading: Reading) -> str:
 
 def _design(collector: Collector, kept: Spool, collection: str) -> Operator:
     """The design of a collection; without network, the one that was got last."""
-    from sketchlearn.reporting import CollectorError
-    from sketchlearn.storage.design_files import design_from_bytes
-    from sketchlearn.storage.owner_folder import read_file, write_file
+    from sketchlearn.collector.clients.client import CollectorError
+    from sketchlearn.core.owner_folder import read_file, write_file
+    from sketchlearn.files.designs import design_from_bytes
 
     path = kept.folder / f"{hashlib.sha256(f'{collector.url} {collection}'.encode()).hexdigest()[:16]}.design"
     try:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import STANDARD
-from sketchlearn.sources.source_base import listed
+from sketchlearn.rows.source_base import listed
 
 if TYPE_CHECKING:
-    from sketchlearn.sources import Source
+    from sketchlearn.rows.source_base import Source
 
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # which is written again as it was read, unlike 007
 

@@ -11,7 +11,7 @@ from sketchlearn.cli.csv_cells import csv_lines, safe_cells
 from sketchlearn.cli.error_messages import misused
 from sketchlearn.cli.input_output import check_paths, model_from, report
 from sketchlearn.cli.options import Json, SafeCsv, Seed
-from sketchlearn.control_characters import printable
+from sketchlearn.core.messages import printable
 
 
 def sample(
@@ -29,8 +29,8 @@ def sample(
       sketchlearn fit gmm -k 3 day1.sketch -o gmm.json
       sketchlearn sample gmm.json -n 10
     """
-    from sketchlearn.schemas import SchemaColumns
-    from sketchlearn.sources import source
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
+    from sketchlearn.rows.source import source
 
     check_paths([model], [])
     learned: Any = model_from(model).set_params(random_state=seed)

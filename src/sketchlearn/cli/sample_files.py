@@ -39,8 +39,8 @@ class SampleFiles:
         """The rows without those that have missing values; of many, some."""
         import numpy as np
 
-        from sketchlearn.randomness import row_chooser
-        from sketchlearn.sources import sample as some_of
+        from sketchlearn.core.randomness import row_chooser
+        from sketchlearn.rows.sampling import sample as some_of
 
         if not self.paths:
             return None

@@ -28,8 +28,8 @@ def schema(
       sketchlearn design day1.csv -k 3 --schema schema.json --rows 500 -o encoded.json
     """
     from sketchlearn.cli.input_output import source_arguments
-    from sketchlearn.sources import schema as proposed
-    from sketchlearn.storage.schema_files import schema_to_bytes
+    from sketchlearn.files.designs import schema_to_bytes
+    from sketchlearn.rows.source import schema as proposed
 
     paths = files_from(data)
     check_paths(paths, [output], json=json)

@@ -40,9 +40,9 @@ def select_classes(
       sketchlearn privatize two.sketch --epsilon 1 -o two.private.sketch
       sketchlearn fit classifier one=one.private.sketch two=two.private.sketch --classes classes.json -o model.json
     """
-    from sketchlearn.privacy import select_classes
+    from sketchlearn.estimators.files import selected_to_bytes
     from sketchlearn.privacy.budget import Budget, personal_budget
-    from sketchlearn.tasks.classes.selected_class_files import selected_to_bytes
+    from sketchlearn.privacy.class_selection import select_classes
 
     files = files_by_label(sketches)
     check_paths([*files.values(), *(trusted or [])], [output], json=json)

@@ -28,13 +28,13 @@ from sketchlearn.cli.input_output import (
     write_sketch,
 )
 from sketchlearn.cli.option_messages import in_options
-from sketchlearn.few_records import FEW_RECORDS
-from sketchlearn.tasks.registry import DESIGNS
+from sketchlearn.estimators.registry import DESIGNS
+from sketchlearn.sketch.sums import FEW_RECORDS
 
 if TYPE_CHECKING:
     from sketchlearn.cli.operator_choice import Choices
-    from sketchlearn.operators import Operator
-    from sketchlearn.storage.checkpoints import Reading, Run
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.files.checkpoints import Reading, Run
 
 
 def sketch(
@@ -93,8 +93,8 @@ def sketch(
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
     from sketchlearn.cli.operator_choice import Choices, read_design
-    from sketchlearn.progress import row_bar
-    from sketchlearn.storage.checkpoints import Reading, Work, sketch_files
+    from sketchlearn.core.progress import row_bar
+    from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
     asked = rows is not None or standardize or normalize or along is not None or directions != options.AUTO
     if design is not None and asked:
@@ -139,7 +139,7 @@ def sketch(
 
 def _sketch_standard_input(operator: Operator | None, choices: Choices, reading: Reading, shown: bool) -> Run:
     from sketchlearn.cli.operator_choice import design_on_rows
-    from sketchlearn.storage.checkpoints import Run
+    from sketchlearn.files.checkpoints import Run
 
     rows = rows_from([STANDARD], **reading.arguments)
     if operator is None:
@@ -158,8 +158,8 @@ def _sketch_units(
 ) -> Run:
     """The sketch of at most so many rows of each unit of all files."""
     from sketchlearn.cli.operator_choice import design_on_rows
-    from sketchlearn.sources import rows_of_units
-    from sketchlearn.storage.checkpoints import Run
+    from sketchlearn.files.checkpoints import Run
+    from sketchlearn.rows.units import rows_of_units
 
     column = columns_from(units[0], "--unit")
     if column is None or units[1] is None or len(column) != 1:
@@ -179,8 +179,8 @@ def _sketch_units(
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
     from sketchlearn.cli.operator_choice import design_on_rows
-    from sketchlearn.storage.design_files import design_from_bytes, design_to_bytes
-    from sketchlearn.storage.owner_folder import LinkError, make_folder, read_file, write_file
+    from sketchlearn.core.owner_folder import LinkError, make_folder, read_file, write_file
+    from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
     kept = None
     if reading.folder is not None:

@@ -10,10 +10,10 @@ from sketchlearn.cli.descriptions import contents, records_in_words
 from sketchlearn.cli.error_messages import say
 from sketchlearn.cli.input_output import check_paths, named, naming, read_sketch, report, signing_key, write_sketch
 from sketchlearn.cli.options import Json, Key, MinRecords, Output, Trusted
-from sketchlearn.few_records import FEW_RECORDS
+from sketchlearn.sketch.sums import FEW_RECORDS
 
 if TYPE_CHECKING:
-    from sketchlearn.sketch import Sketch
+    from sketchlearn.sketch.sums import Sketch
 
 
 def merge(
@@ -98,7 +98,7 @@ def subtract(
 
 def _check_one_design(verb: str, total: Sketch | None, sketch: Sketch) -> None:
     """Refuses sketches of different designs, such as two runs of `sketch -k` make."""
-    from sketchlearn.values import difference
+    from sketchlearn.core.values import difference
 
     if total is not None and (reason := difference(total.operator, sketch.operator)):
         remedy = "share one design: sketchlearn design ... -o design.json, then sketch with --design design.json"

@@ -26,11 +26,11 @@ def benchmark(
     """
     import numpy as np
 
-    from sketchlearn import kernel
-    from sketchlearn.frequencies import Gaussian
-    from sketchlearn.operators import FourierFeatures
-    from sketchlearn.tasks.clusters.cluster_estimators import SketchKMeans
-    from sketchlearn.tasks.task_design import design
+    from sketchlearn.estimators.clusters.estimators import SketchKMeans
+    from sketchlearn.estimators.design.designs import design
+    from sketchlearn.features.fourier import FourierFeatures
+    from sketchlearn.features.frequencies import Gaussian
+    from sketchlearn.kernels import dispatch as kernel
 
     rng = np.random.default_rng(0)
     centers = 5 * rng.standard_normal((K, D), dtype=np.float32)

@@ -29,9 +29,9 @@ REMEDIES = {
 @contextmanager
 def wanted_file(wanted: str, path: str, name: str) -> Iterator[None]:
     """Errors of reading a sketch, a design or a model, with the name of the file and what it is instead."""
-    from sketchlearn.sources.paths import holds_rows
-    from sketchlearn.storage.container import FormatError
-    from sketchlearn.storage.file_kinds import WrongKindError
+    from sketchlearn.core.limits import FormatError
+    from sketchlearn.files.sketches import WrongKindError
+    from sketchlearn.rows.paths import holds_rows
 
     try:
         yield
@@ -47,8 +47,8 @@ def wanted_file(wanted: str, path: str, name: str) -> Iterator[None]:
 
 def refuse_own_file(path: str) -> None:
     """Refuses a sketch, a design or a model where rows are wanted."""
-    from sketchlearn.sources.paths import holds_rows
-    from sketchlearn.storage.file_kinds import kind_of
+    from sketchlearn.files.sketches import kind_of
+    from sketchlearn.rows.paths import holds_rows
 
     if holds_rows(path) or os.path.getsize(path) > MOST_BYTES:
         return

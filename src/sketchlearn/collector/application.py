@@ -17,15 +17,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector import hidden_routes, report_routes, routes
-from sketchlearn.collector.endpoint_table import ENDPOINTS, FOR_EVER, LARGEST_JSON, Answer, Endpoint, time_of
-from sketchlearn.collector.housekeeping import Housekeeper
-from sketchlearn.collector.identification import Identification, address_of
-from sketchlearn.collector.limits import BodiesUnderWay, Rates, whole_body
+from sketchlearn.collector.background import Housekeeper
+from sketchlearn.collector.endpoints import (
+    ENDPOINTS,
+    FOR_EVER,
+    LARGEST_JSON,
+    Answer,
+    Endpoint,
+    openapi_document,
+    time_of,
+)
+from sketchlearn.collector.limits import BodiesUnderWay, Identification, Rates, address_of, whole_body
 from sketchlearn.collector.metrics import Metrics
-from sketchlearn.collector.openapi import openapi_document
 from sketchlearn.collector.refusals import STATUS, RefusalError
+from sketchlearn.collector.senders import Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.tokens import Token
 from sketchlearn.collector.views import SenderView, View
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.hash_chain import START, checked_entries, link
+from sketchlearn.core.hash_chain import START, checked_entries, link
 
 
 def note(transaction: Transaction, now: int, actor: str, action: str, **facts: Any) -> None:

@@ -9,8 +9,7 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
-from sketchlearn.queries import ChangeDetector
-from sketchlearn.queries.changes import Change
+from sketchlearn.questions.comparison import Change, ChangeDetector
 
 LONGEST_HISTORY = 200  # epochs that a new one is compared with, at most
 MOST_MOVED = 10  # columns that are named

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sketchlearn.collector import first_collector, two_collectors
-from sketchlearn.collector.endpoint_table import SKETCH, TEXT_SCHEMA, Answer, object_of, of_collection, time_of
+from sketchlearn.collector import secure_aggregation as first_collector
+from sketchlearn.collector import two_collectors
+from sketchlearn.collector.clients.secret_shares import SealedSeed
+from sketchlearn.collector.endpoints import SKETCH, TEXT_SCHEMA, Answer, object_of, of_collection, time_of
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.hidden_sums import Question, RefusedError
-from sketchlearn.collector.names import checked_name
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, checked_name
+from sketchlearn.collector.secure_aggregation import Question, RefusedError
 from sketchlearn.collector.views import AdminView, DesignView, FirstCollectorView, SenderView
-from sketchlearn.reporting.hidden_parts import SealedSeed
 
 if TYPE_CHECKING:
     from sketchlearn.collector.application import Call
+
 
 LARGEST_SEEDS = 2_000_000  # bytes: 500 seeds and their headers
 LARGEST_QUESTION = 64_000_000

@@ -7,8 +7,14 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import contextmanager
+from weakref import WeakValueDictionary
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
 
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.senders import Token
+from sketchlearn.collector.store import Store
 
 SECONDS_FOR_BODY = 30.0
 MOST_BYTES_UNDER_WAY = 256_000_000  # of all bodies that are being read or written
@@ -97,3 +103,31 @@ async def whole_body(
         sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
         raise RefusalError("slow", sentence) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def address_of(request: Request) -> str:
+    """The address that a request came from."""
+    return request.client.host if request.client else "?"
+
+
+class Identification:
+    """Finds tokens. Many people share an address: wrong tokens slow down wrong tokens, and lock no valid one out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._failures = store, Rates()
+        self._one_by_one: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def token(self, text: str, address: str) -> Token:
+        """The token of a text; an address with many wrong ones has them looked up one after the other."""
+        try:
+            if known := self._store.known_token(text):
+                return known
+            if not self._failures.is_empty(address, FAILURES_PER_MINUTE):
+                return await run_sync(lambda: self._store.token(text))
+            async with self._one_by_one.setdefault(address, asyncio.Lock()):
+                return await run_sync(lambda: self._store.token(text))
+        except RefusalError:
+            if self._failures.take(address, FAILURES_PER_MINUTE):
+                sentence = "too many tokens that are not valid came from this address"
+                raise RefusalError("too fast", sentence, retry_after=60) from None
+            raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sketchlearn.extras import required
+from sketchlearn.core.packages import required
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

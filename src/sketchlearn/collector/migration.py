@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from sketchlearn.collector.collection import Collection, collections
-from sketchlearn.collector.database import Transaction
+from sketchlearn.collector.database import VERSION, Transaction
 from sketchlearn.collector.reports import identities
-from sketchlearn.collector.tables import VERSION
 
 REPORTS_AT_ONCE = 500
 

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.batches import Batches
 from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import DAY_MS, epochs_between
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.ledger import Ledger
+from sketchlearn.core.owner_folder import make_folder
 from sketchlearn.privacy.budget import Budget, BudgetError
 from sketchlearn.privacy.release import privatize
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.sketch import Release, Sketch
-from sketchlearn.storage.owner_folder import make_folder
+from sketchlearn.sketch.batches import Batches
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.sums import Release, Sketch
 
 
 def require_over(collection: Collection, start: int, finish: int, now: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sketchlearn.collector.endpoint_table import (
+from sketchlearn.collector.endpoints import (
     LARGEST_JSON,
     SKETCH,
     TEXT_SCHEMA,
@@ -14,18 +14,15 @@ from sketchlearn.collector.endpoint_table import (
     of_collection,
     time_of,
 )
-from sketchlearn.collector.names import checked_name
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.epochs import required_sketch
+from sketchlearn.collector.refusals import RefusalError, checked_name
 from sketchlearn.collector.views import AdminView, ExactView, ReleasedView, SenderView
-from sketchlearn.collector.windows import required_sketch
 
 if TYPE_CHECKING:
     from sketchlearn.collector.application import Call
 
 
 # Reports
-
-
 @of_collection(
     "POST",
     "/reports/{report}",
@@ -50,8 +47,6 @@ async def show_report(call: Call, view: SenderView) -> Answer:
 
 
 # Epochs and windows
-
-
 @of_collection("GET", "/passed-on", ExactView)
 async def show_passed_on(call: Call, view: ExactView) -> Answer:
     """What became of the sealed epochs at the collector that this one reports to."""
@@ -102,8 +97,6 @@ async def show_alarms(call: Call, view: ExactView) -> Answer:
 
 
 # Releases
-
-
 @of_collection("GET", "/releases", ReleasedView)
 async def list_releases(call: Call, view: ReleasedView) -> Answer:
     """Private releases, in order."""

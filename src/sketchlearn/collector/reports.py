@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sketchlearn.collector.collection import Collection, one_batch
+from sketchlearn.collector.collection import NEXT, Collection, one_batch
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.rules import NEXT
-from sketchlearn.packed import MAGIC, PRIVATE_MAGIC
+from sketchlearn.core.limits import FormatError
+from sketchlearn.files.sketches import OtherDesignError
 from sketchlearn.privacy.release import releasable
-from sketchlearn.sketch import Sketch
-from sketchlearn.sketch_limits import most_records
-from sketchlearn.storage.container import FormatError
-from sketchlearn.storage.known_operator import OtherDesignError
+from sketchlearn.sketch.bits import MAGIC, PRIVATE_MAGIC
+from sketchlearn.sketch.sums import Sketch, most_records
 
 if TYPE_CHECKING:
     from sketchlearn.collector.store import Store
     from sketchlearn.collector.writer import Group
+
 
 ROOM = 20  # With private reading, 2^20 reports fit into a sum: that it is full must not tell of others.
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from sketchlearn.collector.endpoint_table import (
+from sketchlearn.collector.endpoints import (
     DAYS_SCHEMA,
     DESIGN,
     LARGEST_DESIGN,
@@ -18,26 +18,15 @@ from sketchlearn.collector.endpoint_table import (
     object_of,
     of_collection,
 )
-from sketchlearn.collector.names import checked_name
-from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.tokens import ADMIN, FIRST, READ, SEND
-from sketchlearn.collector.views import (
-    AdminView,
-    DesignView,
-    ExactView,
-    ServerAdminView,
-    ServerView,
-    TokenView,
-    View,
-)
+from sketchlearn.collector.refusals import RefusalError, checked_name
+from sketchlearn.collector.senders import ADMIN, FIRST, READ, SEND
+from sketchlearn.collector.views import AdminView, DesignView, ExactView, ServerAdminView, ServerView, TokenView, View
 
 if TYPE_CHECKING:
     from sketchlearn.collector.application import Call
 
 
 # The collector itself
-
-
 @endpoint("GET", f"{ROOT}/health", View)
 async def health(call: Call, view: View) -> Answer:
     """Whether the collector can read its database."""
@@ -112,8 +101,6 @@ async def rotate_own_token(call: Call, view: TokenView) -> Answer:
 
 
 # Collections
-
-
 @endpoint("GET", f"{ROOT}/collections", TokenView)
 async def list_collections(_call: Call, view: TokenView) -> Answer:
     """The collections that the token is for."""
@@ -176,8 +163,6 @@ async def show_refusals(call: Call, view: ExactView) -> Answer:
 
 
 # Senders and tokens
-
-
 @of_collection("GET", "/senders", ExactView)
 async def list_senders(call: Call, view: ExactView) -> Answer:
     """All senders, how much each has sent, and which are silent."""

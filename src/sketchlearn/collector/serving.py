@@ -20,8 +20,8 @@ from sketchlearn.collector.demonstration import FastClock, SimulatedFleet
 from sketchlearn.collector.epoch_times import start_of
 from sketchlearn.collector.page.page_routes import Pages
 from sketchlearn.collector.store import Store
-from sketchlearn.extras import required
-from sketchlearn.storage.owner_folder import make_folder, write_file
+from sketchlearn.core.owner_folder import make_folder, write_file
+from sketchlearn.core.packages import required
 
 SECONDS_FOR_HEADERS = 10.0
 SECONDS_BETWEEN_REQUESTS = 15

@@ -11,21 +11,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sketchlearn.collector import audit, epochs, releases, senders, upkeep
-from sketchlearn.collector.collection import Collection, collections
-from sketchlearn.collector.database import Database, Transaction
+from sketchlearn.collector import audit, epochs, releases, senders
+from sketchlearn.collector import maintenance as upkeep
+from sketchlearn.collector.collection import Collection, Rules, collections
+from sketchlearn.collector.database import Database, Transaction, make_identity
 from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.identity import make_identity
 from sketchlearn.collector.migration import migrate
-from sketchlearn.collector.names import checked_name, checked_title, is_name
-from sketchlearn.collector.parsing import Parsers
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name
 from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
-from sketchlearn.collector.rules import Rules
-from sketchlearn.collector.tokens import ADMIN, SCOPES, SEND, Token, check_secret, id_of
-from sketchlearn.collector.writer import Work, Writer, tell
-from sketchlearn.storage.container import FormatError
-from sketchlearn.storage.design_files import design_from_bytes
+from sketchlearn.collector.senders import ADMIN, SCOPES, SEND, Token, check_secret, id_of
+from sketchlearn.collector.writer import Parsers, Work, Writer, tell
+from sketchlearn.core.limits import FormatError
+from sketchlearn.files.designs import design_from_bytes
 
 T = TypeVar("T")
 MOST_CACHED_TOKENS = 100_000  # about 60 MB

@@ -10,18 +10,15 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.collector import first_collector
-from sketchlearn.collector.collection import Collection
+from sketchlearn.collector import secure_aggregation as first_collector
+from sketchlearn.collector.clients.secret_shares import new_private_key
+from sketchlearn.collector.collection import SECOND, Collection
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.hidden_sums import RefusedError
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.rules import SECOND
-from sketchlearn.collector.second_collector import SecondCollector
-from sketchlearn.collector.senders import sender_name
+from sketchlearn.collector.secure_aggregation import RefusedError, SecondCollector
+from sketchlearn.collector.senders import SEND, sender_name
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.tokens import SEND
-from sketchlearn.reporting.sealed_seeds import new_private_key
-from sketchlearn.storage.owner_folder import write_file
+from sketchlearn.core.owner_folder import write_file
 
 KEY_FILE, SECOND_FILE = "second.key", "second-collector.json"
 SECONDS_TO_ANSWER = 120.0

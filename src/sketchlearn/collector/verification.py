@@ -6,14 +6,13 @@ import hashlib
 from dataclasses import dataclass, field
 
 from sketchlearn.collector import audit
+from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.collection import Collection, collections
-from sketchlearn.collector.database import Database, Transaction
+from sketchlearn.collector.database import Database, Transaction, identity_of
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, digest_of, sum_of_bodies
-from sketchlearn.collector.identity import identity_of
-from sketchlearn.hash_chain import BrokenChainError
-from sketchlearn.reporting.hidden_parts import HiddenPart
-from sketchlearn.storage.container import FormatError
+from sketchlearn.core.hash_chain import BrokenChainError
+from sketchlearn.core.limits import FormatError
 
 
 @dataclass

@@ -10,19 +10,18 @@ import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from sketchlearn.collector import drift, epochs, passing_on, releases, senders
+from sketchlearn.collector import drift, epochs, releases, senders
+from sketchlearn.collector import forwarding as passing_on
+from sketchlearn.collector.clients.secret_shares import public_key_of
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.first_collector import part_to_keep
+from sketchlearn.collector.epochs import Epoch, Window, window
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
-from sketchlearn.collector.second_collector import SecondCollector
+from sketchlearn.collector.secure_aggregation import SecondCollector, part_to_keep
+from sketchlearn.collector.senders import ADMIN, FIRST, READ, SEND, Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.tokens import ADMIN, FIRST, READ, SEND, Token
 from sketchlearn.collector.two_collectors import own_second, private_key
-from sketchlearn.collector.windows import Window, window
-from sketchlearn.reporting.sealed_seeds import public_key_of
 
 RELEASES_ALONE = "this collection gives private releases alone: see its releases"
 

@@ -14,13 +14,88 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from sketchlearn.collector.database import Database, Transaction
 from sketchlearn.collector.refusals import RefusalError
+
+THREADS = 2  # for reports of the collection's own design: one cannot read on while another takes its turn of Python
+
+
+class Turns:
+    """A queue from which threads take: of each key one work at a time, and the keys in turn."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[Hashable, deque[Callable[[], Any]]] = OrderedDict()
+        self._busy: set[Hashable] = set()
+        self._changed = threading.Condition()
+        self._ended = False
+
+    def put(self, key: Hashable, work: Callable[[], Any]) -> None:
+        """Queues work."""
+        with self._changed:
+            self._waiting.setdefault(key, deque()).append(work)
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Does work, until `end`; for threads."""
+        while (taken := self._take()) is not None:
+            key, work = taken
+            try:
+                work()
+            finally:
+                with self._changed:
+                    self._busy.discard(key)
+                    self._changed.notify()
+
+    def _take(self) -> tuple[Hashable, Callable[[], Any]] | None:
+        with self._changed:
+            while (key := next((key for key in self._waiting if key not in self._busy), None)) is None:
+                if self._ended and not self._waiting:
+                    self._changed.notify_all()
+                    return None
+                self._changed.wait()
+            queue = self._waiting.pop(key)
+            work = queue.popleft()
+            if queue:
+                self._waiting[key] = queue  # behind all others
+            self._busy.add(key)
+            return key, work
+
+    def end(self) -> None:
+        """Ends all threads after what has queued."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class Parsers:
+    """The threads: some for reports that name the collection's design letter by letter, one for all others."""
+
+    def __init__(self) -> None:
+        self._own, self._other = Turns(), Turns()
+        self._threads = [
+            threading.Thread(target=turns.run, name="collector-parsing", daemon=True)
+            for turns in (*[self._own] * THREADS, self._other)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, sender: int, work: Callable[[], Any], *, own_design: bool) -> None:
+        """Queues work, which must raise nothing."""
+        (self._own if own_design else self._other).put(sender, work)
+
+    def close(self) -> None:
+        """Reads what has queued, and ends."""
+        self._own.end()
+        self._other.end()
+        for thread in self._threads:
+            thread.join()
+
 
 T = TypeVar("T")
 MOST_IN_GROUP = 256  # Works of one transaction: a group of 256 reports of 16 kB takes a third of a second.

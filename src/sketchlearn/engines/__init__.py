@@ -7,9 +7,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sketchlearn.engines import dask, spark
-from sketchlearn.operators import Operator
-from sketchlearn.schemas import SchemaColumns
-from sketchlearn.sketch import Sketch
+from sketchlearn.features.operator import Operator
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.sketch.sums import Sketch
 
 _ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
 

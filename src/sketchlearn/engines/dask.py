@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.packages import required
+from sketchlearn.core.randomness import row_chooser
+from sketchlearn.core.values import shortened
 from sketchlearn.engines import partial
-from sketchlearn.extras import required
-from sketchlearn.operators import Operator
-from sketchlearn.randomness import row_chooser
-from sketchlearn.schemas import SchemaColumns
-from sketchlearn.sketch import Sketch
-from sketchlearn.sources import source
-from sketchlearn.sources.paths import files_of, is_path
-from sketchlearn.sources.source_base import by_name, check_width
-from sketchlearn.values import shortened
+from sketchlearn.features.operator import Operator
+from sketchlearn.rows.paths import files_of, is_path
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.source import source
+from sketchlearn.rows.source_base import by_name, check_width
+from sketchlearn.sketch.sums import Sketch
 
 SAMPLED_PARTITIONS = 16  # A sample is taken from these; from more only if they hold too few rows.
 

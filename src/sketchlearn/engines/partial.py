@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.gpu import DeviceError
-from sketchlearn.loading_limit import loading
-from sketchlearn.operators import Operator
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.schemas import read_columns
-from sketchlearn.sketch import Sketch
-from sketchlearn.sources.source_base import by_name
-from sketchlearn.sources.unit_ids import id_texts
-from sketchlearn.storage.container import FormatError, unpack
-from sketchlearn.storage.sketch_files import kept_rows
+from sketchlearn.core.containers import unpack
+from sketchlearn.core.limits import FormatError, loading
+from sketchlearn.features.operator import Operator
+from sketchlearn.files.sketches import kept_rows
+from sketchlearn.kernels.gpu.driver import DeviceError
+from sketchlearn.rows.schemas.table_schema import read_columns
+from sketchlearn.rows.source_base import by_name
+from sketchlearn.rows.units import id_texts
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.sums import Sketch
 
 ARITY = 8  # No merge on a worker takes more partial sketches than this.
 # Rows, files and operators are refused with these errors; any other is a bug and keeps its traceback.

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.packages import required
 from sketchlearn.engines import partial
-from sketchlearn.extras import required
-from sketchlearn.operators import Operator
-from sketchlearn.schemas import SchemaColumns
-from sketchlearn.sketch import Sketch
-from sketchlearn.sources import source
-from sketchlearn.sources.source_base import by_name, check_width, in_order
+from sketchlearn.features.operator import Operator
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.source import source
+from sketchlearn.rows.source_base import by_name, check_width, in_order
+from sketchlearn.sketch.sums import Sketch
 
 # Connect does not tell how many partitions there are. This many levels of merging leave one sketch of up to 8^3
 # partitions, and twenty of ten thousand.

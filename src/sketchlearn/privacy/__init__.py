@@ -1,13 +1,13 @@
 """Private releases: how far one record can move a sketch, the noise that hides it, and what was spent."""
 
-from sketchlearn.ledger import Ledger
+from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.privacy.class_selection import SelectedClasses, select_classes
-from sketchlearn.privacy.noise_forecast import Forecast, forecast
+from sketchlearn.privacy.forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import sensitivity
 from sketchlearn.privacy.release import privatize
 from sketchlearn.privacy.session import Session, SessionError
-from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.sketch import Release
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.sums import Release
 
 __all__ = [
     "Forecast",

@@ -15,12 +15,20 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.batches import Batches
-from sketchlearn.gaussian_profile import largest_ratio, smallest_epsilon
-from sketchlearn.hash_chain import START, BrokenChainError, checked_entries, link
-from sketchlearn.ledger import ADD_REMOVE, GAUSSIAN, LAPLACE, REPLACE, THRESHOLD, Ledger
-from sketchlearn.storage import container
-from sketchlearn.values import number, positive, shortened, truth, whole
+from sketchlearn.core import containers as container
+from sketchlearn.core.hash_chain import START, BrokenChainError, checked_entries, link
+from sketchlearn.core.values import number, positive, shortened, truth, whole
+from sketchlearn.sketch.batches import Batches
+from sketchlearn.sketch.ledger import (
+    ADD_REMOVE,
+    GAUSSIAN,
+    LAPLACE,
+    REPLACE,
+    THRESHOLD,
+    Ledger,
+    largest_ratio,
+    smallest_epsilon,
+)
 
 # Guarantees above 10 are hardly ever meaningful (Wood et al. 2018, "Differential Privacy: A Primer").
 LARGEST_PERSONAL_EPSILON = 10.0

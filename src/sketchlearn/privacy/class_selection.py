@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.batches import RELEASED, Batches
-from sketchlearn.ledger import ADD_REMOVE, REPLACE, THRESHOLD, Ledger, SelectionCost
+from sketchlearn.core.values import number, positive, shortened, whole
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteLaplace, opendp, short_scale
 from sketchlearn.privacy.noise_plan import LARGEST_SCALE
 from sketchlearn.privacy.release import LARGEST_DELTA, LARGEST_EPSILON, booked, releasable
-from sketchlearn.sketch import Sketch
-from sketchlearn.values import number, positive, shortened, whole
+from sketchlearn.sketch.batches import RELEASED, Batches
+from sketchlearn.sketch.ledger import ADD_REMOVE, REPLACE, THRESHOLD, Ledger, SelectionCost
+from sketchlearn.sketch.sums import Sketch
 
 LARGEST_COUNT = 2**62  # with noise, a count has to fit into 64 bits
 # OpenDP 0.16 names counts from the threshold on, and computes delta for those above it: its delta is too small by up to
@@ -182,8 +182,6 @@ def _measurement(scale: float, threshold: int) -> Any:
 
 
 # Messages below name no class: it may be one of those that must not be seen.
-
-
 def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
     """The batches of all sketches, and their contents; the same rows in two classes are refused."""
     classes: dict[int, Sketch] = {}

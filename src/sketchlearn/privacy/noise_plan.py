@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sketchlearn.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
-from sketchlearn.operators import Concatenated, FourierFeatures, Histograms, Operator, SecondMoments, SomeDirections
+from sketchlearn.core.values import number, positive, shortened, whole
+from sketchlearn.features.composed import Concatenated
+from sketchlearn.features.directions import SomeDirections
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.histograms import Histograms
+from sketchlearn.features.moments import SecondMoments
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.sensitivity import Sensitivity
-from sketchlearn.values import number, positive, shortened, whole
+from sketchlearn.sketch.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
 COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.

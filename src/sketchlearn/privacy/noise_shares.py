@@ -36,11 +36,10 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.exponential_bound import exponential_excess
+from sketchlearn.core.arrays import Integers
+from sketchlearn.core.randomness import exponential_excess, uniform_below, words
 from sketchlearn.privacy.mechanisms import DiscreteLaplace, short_scale
-from sketchlearn.secure_draws import uniform_below, words
 
-Integers = NDArray[np.int64]
 DIGITS = 192  # of the intervals that enclose probabilities; 64 of a uniform number decide nearly always
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.batches import RELEASED, Batches
-from sketchlearn.caller_warnings import warn_caller_once
-from sketchlearn.ledger import ADD_REMOVE, Ledger
-from sketchlearn.operators import Operator
-from sketchlearn.operators.origin import public_design
+from sketchlearn.core.messages import warn_caller_once
+from sketchlearn.core.values import truth, whole
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.provenance import public_design
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.noise_plan import COUNT_SHARE, NoisePlan, Shares, checked_budget, plan_noise
-from sketchlearn.sketch import Release, Sketch
-from sketchlearn.values import truth, whole
+from sketchlearn.sketch.batches import RELEASED, Batches
+from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger
+from sketchlearn.sketch.sums import Release, Sketch
 
 LARGEST_EPSILON, LARGEST_DELTA = 20.0, 0.01  # Beyond, a release protects next to nothing.
 

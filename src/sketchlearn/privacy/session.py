@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from sketchlearn.batches import Batches
-from sketchlearn.ledger import ADD_REMOVE
-from sketchlearn.operators import Operator
+from sketchlearn.features.operator import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
-from sketchlearn.privacy.noise_forecast import Forecast, forecast
+from sketchlearn.privacy.forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import check_neighbors
 from sketchlearn.privacy.release import noisy, planned_release, releasable
-from sketchlearn.protected_unit import ProtectedUnit
-from sketchlearn.sketch import Release, Sketch
+from sketchlearn.sketch.batches import Batches
+from sketchlearn.sketch.ledger import ADD_REMOVE
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.sums import Release, Sketch
 
 DROPPED = "drop"  # what becomes of rows with missing values: a refusal would tell that there is one
 Bounds = Any  # a pair of lowest and highest values, or a dictionary of such pairs by column

@@ -9,12 +9,13 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from sketchlearn.collector.page.svg_charts import Place, cluster_map
+from sketchlearn.collector.page.charts import Place, cluster_map
 from sketchlearn.collector.page.window_models import WindowClusters
-from sketchlearn.diagnostics.report.cluster_section import cluster_section as section_of_profiles
-from sketchlearn.diagnostics.report.cluster_strips import strips_of_centers, strips_picture
-from sketchlearn.diagnostics.report.drift_section import drift_section
-from sketchlearn.diagnostics.report.page_elements import (
+from sketchlearn.core.messages import in_digits
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.views.report.clusters import cluster_section as section_of_profiles
+from sketchlearn.views.report.clusters import strips_of_centers, strips_picture
+from sketchlearn.views.report.elements import (
     CLUSTER_COLORS,
     Child,
     element,
@@ -27,8 +28,7 @@ from sketchlearn.diagnostics.report.page_elements import (
     whole_number,
     within,
 )
-from sketchlearn.plain_digits import in_digits
-from sketchlearn.schemas import SchemaColumns
+from sketchlearn.views.report.page import drift_section
 
 MOST_COLUMNS = 12  # of a card
 SURE = 3.0  # errors that a change must have to be called one

@@ -10,11 +10,13 @@ from xml.etree.ElementTree import Element
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.page.svg_charts import Bar, bar_chart
-from sketchlearn.collector.page.window_models import WindowClusters, WindowModels
-from sketchlearn.collector.page.windows_shown import HOURS, MOST_CLUSTERS, Choice
+from sketchlearn.collector.page.charts import Bar, bar_chart
+from sketchlearn.collector.page.window_models import HOURS, MOST_CLUSTERS, Choice, WindowClusters, WindowModels
 from sketchlearn.collector.views import ExactView, ReleasedView
-from sketchlearn.diagnostics.report.page_elements import (
+from sketchlearn.files.sketches import from_bytes
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.sums import Sketch
+from sketchlearn.views.report.elements import (
     Child,
     chance,
     element,
@@ -26,9 +28,6 @@ from sketchlearn.diagnostics.report.page_elements import (
     table,
     whole_number,
 )
-from sketchlearn.ledger import Ledger
-from sketchlearn.sketch import Sketch
-from sketchlearn.storage.sketch_files import from_bytes
 
 SHOWN_EPOCHS = 48
 SHOWN_DRIFTS = 48

@@ -11,9 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from sketchlearn.collector.identification import Identification, address_of
+from sketchlearn.collector.limits import Identification, address_of
 from sketchlearn.collector.page.collection_page import (
+    MOST_WATCHERS,
+    Watch,
     collection_page,
+    events,
     list_page,
     problem_page,
     query_of,
@@ -21,14 +24,12 @@ from sketchlearn.collector.page.collection_page import (
     token_page,
 )
 from sketchlearn.collector.page.collection_sections import ExactPage, ReleasedPage
-from sketchlearn.collector.page.live_events import MOST_WATCHERS, Watch, events
-from sketchlearn.collector.page.window_models import WindowModels
-from sketchlearn.collector.page.windows_shown import chosen, chosen_clusters
+from sketchlearn.collector.page.window_models import WindowModels, chosen, chosen_clusters
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.senders import READ, Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.tokens import READ, Token
 from sketchlearn.collector.views import ExactView, ReleasedView, reads_exactly
-from sketchlearn.diagnostics.report.page_elements import STYLE
+from sketchlearn.views.report.elements import STYLE
 
 COOKIE = "sketchlearn_token"
 LONGEST_FORM = 2000

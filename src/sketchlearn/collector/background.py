@@ -1,0 +1,52 @@
+"""What happens by itself: epochs are sealed and compared, retention is kept, alarms are sent."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection
+
+from sketchlearn.collector import webhooks
+from sketchlearn.collector.forwarding import pass_on
+from sketchlearn.collector.maintenance import note_delivery, undelivered_alarms
+from sketchlearn.collector.metrics import Metrics
+from sketchlearn.collector.store import Store
+from sketchlearn.collector.two_collectors import open_what_is_over
+
+_LOG = logging.getLogger("sketchlearn.collector")
+
+
+class Housekeeper:
+    """A thread that keeps house every few seconds. `webhook_hosts` may be called although they are not public."""
+
+    def __init__(
+        self, store: Store, metrics: Metrics, seconds: float, webhook_hosts: Collection[str] = frozenset()
+    ) -> None:
+        self._store, self._metrics, self._seconds, self._webhook_hosts = store, metrics, seconds, webhook_hosts
+        self._said: set[str] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector-housekeeping", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after what is under way."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            try:
+                problems = [*self._store.keep_house(), *open_what_is_over(self._store), *pass_on(self._store)]
+                self._send_alarms()
+            except Exception as error:
+                _LOG.error("housekeeping failed, and is tried again", exc_info=error)
+                problems = ["housekeeping failed"]
+            self._metrics.problems.set(len(problems))
+            for problem in problems:
+                if problem not in self._said:
+                    _LOG.warning(problem)
+            self._said = set(problems)
+
+    def _send_alarms(self) -> None:
+        for number, url, facts in undelivered_alarms(self._store):
+            note_delivery(self._store, number, delivered=webhooks.send(url, facts, self._webhook_hosts))

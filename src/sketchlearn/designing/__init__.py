@@ -1,1 +1,0 @@
-"""What operators are designed from: a sample, or declared bounds alone."""

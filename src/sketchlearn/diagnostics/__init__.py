@@ -1,1 +1,0 @@
-"""Why a fit is poor, what sets clusters apart, pictures and reports: from sketches and models."""

@@ -1,1 +1,0 @@
-"""The report: one HTML page about a sketch and a model of its clusters, for readers who know neither."""

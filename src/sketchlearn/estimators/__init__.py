@@ -1,0 +1,1 @@
+"""What is learned from sketches: scikit-learn estimators, one row for each in registry.py."""

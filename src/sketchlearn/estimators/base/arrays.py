@@ -1,0 +1,261 @@
+"""Rows that a schema makes numbers of, on their way into an estimator and to its answers; and back into a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.values import shortened
+from sketchlearn.estimators.base.state import IncomingRows, SketchedTable
+from sketchlearn.rows.memory import of_narrow_floats
+from sketchlearn.rows.schemas.cell_values import remedy_for_cells, what_cells_hold
+from sketchlearn.rows.schemas.columns import Column
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.rows.source import source
+from sketchlearn.rows.source_base import Source, by_name
+from sketchlearn.rows.tables import no_names, nothing_left
+
+
+def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, **options: Any) -> Any:
+    """What scikit-learn's `validate_data` makes of X: an array, or a sparse matrix in rows.
+
+    Of data frames, the columns of these names are taken, in this order. Values that are not numbers, or missing, are
+    refused with their column and a remedy.
+    """
+    X = in_model_order(of_narrow_floats(X), names)
+    try:
+        return validate_data(estimator, X, accept_sparse="csr", **options)
+    except (TypeError, ValueError) as error:
+        reason = _refusal(X, error)
+        if reason is None and options.get("y_numeric") and _is_text(options["y"]):
+            reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
+        if reason is None:
+            raise
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
+
+
+def in_model_order(X: Any, names: tuple[str, ...] | None) -> Any:
+    """The columns of these names of a data frame, in this order; all else as it is.
+
+    >>> import pandas as pd
+    >>> in_model_order(pd.DataFrame({"c": [1], "b": [2], "a": [3]}), ("a", "b")).columns.tolist()
+    ['a', 'b']
+    """
+    own = _frame_names(X)
+    if names is None or own is None or own == names:
+        return X
+    by_name(own, names)
+    return X[list(names)]
+
+
+def _frame_names(X: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame, if all are strings."""
+    columns = getattr(X, "columns", None)
+    names = () if columns is None or not hasattr(X, "shape") else tuple(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _refusal(X: Any, error: Exception) -> str | None:
+    """Which value of which column is no number, and what to do about it; None if it is none of that."""
+    names = _frame_names(X)
+    for i, column in enumerate(_columns(X)):
+        name = f"column {i}" if names is None else f"column {names[i]!r}"
+        drop = "leave it out"
+        if names is not None:
+            drop += f": X.drop(columns={names[i]!r})" if hasattr(X, "iloc") else f": X.drop({names[i]!r})"
+        if column.dtype.kind in "mM":
+            kind = "dates" if column.dtype.kind == "M" else "durations"
+            return f"{name} is {kind}, not numbers: turn it into numbers, such as days, or {drop}"
+        if (row := _odd_row(column)) is None:
+            continue
+        value = column[row]
+        cells = what_cells_hold([type(value)])
+        if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
+            return None  # of arrays, scikit-learn has a sentence for objects, which its checks ask for
+        if cells is not None:
+            remedy = f"{remedy_for_cells(cells)}, or {drop}"
+            return f"{name} holds {cells} ({shortened(value)} in row {row}), not numbers: {remedy}"
+        if isinstance(value, str):
+            encode = "turn it into numbers (a schema, or scikit-learn's OneHotEncoder)"
+            return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
+        if isinstance(value, float | np.floating) and np.isinf(value):
+            return f"row {row}, {name} is {value} (infinity): replace infinite values first"
+        if not (value is None or type(value).__name__ in ("NAType", "NaTType") or value != value):
+            return (
+                f"{name} holds objects ({shortened(value)} in row {row}), not numbers: turn it into numbers, or {drop}"
+            )
+        fill = "fill it (scikit-learn's SimpleImputer)"
+        return f'row {row}, {name} is missing (NaN): {fill}, or leave such rows out with skl.source(X, nulls="drop")'
+    return None
+
+
+def _columns(X: Any) -> Iterator[NDArray[Any]]:
+    """The columns of a data frame of pandas or polars, of an array, or of a list of rows; none of anything else."""
+    if hasattr(X, "columns") and hasattr(X, "shape"):
+        of_pandas = hasattr(X, "iloc")
+        yield from (np.asarray((X.iloc[:, i] if of_pandas else X[:, i]).to_numpy()) for i in range(X.shape[1]))
+    elif isinstance(X, np.ndarray | list | tuple):
+        try:
+            table = np.array(X, object) if isinstance(X, list | tuple) else X
+        except ValueError:  # rows of different lengths
+            return
+        yield from table.T if table.ndim == 2 else ()
+
+
+def _odd_row(column: NDArray[Any]) -> int | None:
+    """The first row in which a column is no number, missing or infinite."""
+    if column.dtype.kind == "f":
+        odd = np.flatnonzero(~np.isfinite(column))
+        return int(odd[0]) if len(odd) else None
+    values = column.tolist() if column.dtype.kind in "OUS" else []
+    return next((row for row, value in enumerate(values) if _is_odd(value)), None)
+
+
+def _is_odd(value: Any) -> bool:
+    if what_cells_hold([type(value)]) is not None:
+        return True
+    try:
+        return not math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return True
+    except OverflowError:  # a whole number beyond floats, which is refused elsewhere
+        return False
+
+
+def _is_text(y: Any) -> bool:
+    return any(isinstance(value, str | bytes) and _is_odd(value) for value in np.ravel(np.asarray(y, object)))
+
+
+KEEP_GAPS = 'give those columns missing="indicate"'
+
+
+def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:
+    """The columns that a schema makes of rows: the one of rows that came before, or else this one; None without any."""
+    if before is not None:
+        names = before.feature_names
+        return names if isinstance(names, SchemaColumns) else None
+    if schema is None or isinstance(schema, Schema):
+        return None if schema is None else SchemaColumns(schema)
+    proposed = source(X, schema=schema).columns
+    assert isinstance(proposed, SchemaColumns)
+    return proposed
+
+
+def check_stream(schema: Schema | str | None) -> None:
+    """Refuses a schema that would be proposed from the first rows of a stream."""
+    if isinstance(schema, str):
+        raise ValueError(
+            'schema="auto" would take the scales and levels of the first rows alone: give schema=skl.schema(sample)'
+        )
+
+
+def columns_on_machines(schema: Schema | str | None, y: Any) -> SchemaColumns | None:
+    """The columns that a schema makes of rows on other machines, if there is one; those with targets need a design."""
+    if isinstance(schema, str):
+        raise ValueError(
+            'schema="auto" looks at rows, and these are on other machines: give schema=skl.schema(sample), of a data '
+            "frame with some of them"
+        )
+    if schema is not None and y is not None:
+        raise ValueError(
+            "with targets, Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch "
+            "or engines.spark.sketch, then fit_sketch"
+        )
+    return None if schema is None else SchemaColumns(schema)
+
+
+def encoded_rows(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> Source:
+    """The numbers that a schema makes of rows; the first ones of all must have names."""
+    return source(rows, schema=columns.schema) if before is None else rows.only(columns)
+
+
+def encoded_table(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> IncomingRows:
+    """The same rows without targets, on their way into a sketch."""
+    return IncomingRows(encoded_rows(rows, columns, before), before or SketchedTable(columns, len(columns)))
+
+
+def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
+    """The numbers that a schema makes of a table in memory, a row for each of its rows: NaN in those that it drops."""
+    rows: Any = source(X)
+    if rows.columns is None:
+        raise no_names(columns.schema.names)
+    encoded = rows.only(columns)
+    array = np.concatenate([np.empty((0, len(columns))), *encoded.chunks(len(columns))])
+    if len(array) and np.isnan(array).any(axis=1).all():
+        raise nothing_left(encoded)
+    return array
+
+
+def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> IncomingRows:
+    """An array or sparse matrix, with targets beside it if there are some; rows that a schema drops are left out.
+
+    Without targets, the array itself goes along, unless rows are dropped: labels would not be theirs.
+    """
+    held = rows if beside is None else beside
+    array = rows if beside is None else None
+    if not isinstance(table.columns, SchemaColumns):
+        checked = source(held)
+        checked.gapless = True  # or scikit-learn's checks would have refused them
+        return IncomingRows(checked, table, in_memory=True, array=array)
+    n_dropped = int(np.count_nonzero(np.isnan(rows).any(axis=1)))
+    if n_dropped:
+        warn_caller(
+            f"{n_dropped:,} rows have no value in a column where the schema leaves out such rows, and are not learned "
+            f"from: {KEEP_GAPS} to keep them"
+        )
+        array = None
+    return IncomingRows(source(held, nulls="drop"), table, in_memory=True, array=array)
+
+
+def encoded_blocks(X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
+    """The numbers that a schema makes of a table, a row for each of its rows."""
+    rows = source(X).only(columns)
+    for block in rows.blocks(len(columns)):
+        yield block.rows
+        if rows.dropped:
+            raise ValueError(
+                f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows: drop them "
+                f"first, or {KEEP_GAPS}"
+            )
+
+
+def with_targets(columns: SchemaColumns, targets: Sequence[Column]) -> SchemaColumns:
+    """The columns of a schema, and then those of targets, which are taken out of the schema if they are in it."""
+    names = {target.name for target in targets}
+    features = [column for column in columns.schema.columns if column.name not in names]
+    if not features:
+        raise ValueError("all columns are targets: there is nothing to learn them from")
+    return SchemaColumns(replace(columns.schema, columns=(*features, *targets)))
+
+
+def target_names(y: Any, rows: Source) -> list[str]:
+    """The columns of a table that y names as targets."""
+    names = [y] if isinstance(y, str) else list(y) if isinstance(y, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"with a schema, y must name columns of the table, one or several, not {shortened(y)}")
+    for name in names:
+        if rows.columns is not None and name not in rows.columns:
+            known = shortened(", ".join(rows.columns), 200)
+            raise ValueError(f"the table has no column {name!r}: its columns are {known}")
+    return names
+
+
+def decoded_table(rows: NDArray[Any], columns: tuple[str, ...] | None) -> Any:
+    """Rows of a schema's numbers as the table would have them: a data frame, or an Arrow table without pandas.
+
+    Without a schema, the rows themselves.
+    """
+    if not isinstance(columns, SchemaColumns):
+        return rows
+    import pyarrow as pa
+
+    table = pa.table(columns.schema.decode(np.asarray(rows, np.float64)))
+    return table if find_spec("pandas") is None else table.to_pandas()

@@ -1,0 +1,468 @@
+"""What the estimators share: rows become a sketch by an operator that suits them, and the sketch becomes a model."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sketchlearn import engines
+from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
+from sketchlearn.core.messages import check_names
+from sketchlearn.core.values import listed, shortened
+from sketchlearn.estimators.base import arrays as schema_rows
+from sketchlearn.estimators.base.arrays import checked_array
+from sketchlearn.estimators.base.model import Document, FittedModel, chosen_parameters, take_parameters
+from sketchlearn.estimators.base.state import (
+    FirstRows,
+    FittedState,
+    Glimpse,
+    IncomingRows,
+    SketchedTable,
+    why_no_sketch,
+)
+from sketchlearn.estimators.design.column_ranges import checked_bounds
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS
+from sketchlearn.features.bounded import check_columns
+from sketchlearn.features.operator import Operator
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.rows.sampling import sample
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.rows.source import is_array, source
+from sketchlearn.rows.source_base import Source
+from sketchlearn.rows.weights import first_rows, weighted
+from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
+
+FLOATS = (np.float64, np.float32)
+
+
+def model_attribute(name: str) -> Any:
+    """An attribute of an estimator that shows a field of what it learned."""
+    return property(lambda estimator: getattr(estimator.fitted_model(), name))
+
+
+@dataclass(eq=False, repr=False)
+class SketchEstimator(BaseEstimator):
+    """An estimator that learns from a sketch: of all rows (`fit`), of batches (`partial_fit`), or a given one.
+
+    It is its parameters, declared as fields of a dataclass, and one `FittedState`.
+    """
+
+    _: KW_ONLY
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str | None = None
+    verbose: int = 0
+    schema: Schema | str | None = None
+
+    #: what is learned
+    model_type: ClassVar[type[FittedModel]]
+
+    _state = cast("FittedState | None", None)
+
+    @abstractmethod
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        """The operator for rows such as these."""
+
+    @abstractmethod
+    def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Any:
+        """The model of a sketch."""
+
+    def design(
+        self,
+        *,
+        bounds: Any,
+        columns: tuple[str, ...] | None = None,
+        neighbors: str = ADD_REMOVE,
+        targets: Any = None,
+        **size: Any,
+    ) -> Operator:
+        """An operator for this estimator that is made of public numbers alone, for private releases.
+
+        Parameters
+        ----------
+        bounds : pair of numbers or lists
+            The lowest and the highest value of each column.
+        columns : tuple of str, default=None
+            Their names.
+        neighbors : str, default="add-remove"
+            What a release will be about (see `privatize`).
+        targets : str or list, default=None
+            Of kernel regressions, the columns to predict.
+        **size
+            `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see `skl.design`).
+
+        Examples
+        --------
+        >>> import sketchlearn as skl
+        >>> operator = skl.SketchKMeans(3).design(bounds=([0, 0], [1, 1]), n_rows=10_000, epsilon=1.0)
+        >>> operator.origin.value
+        'declared'
+        """
+        from sketchlearn.estimators.base.supervised import positions
+        from sketchlearn.estimators.design.designs import design
+
+        self.check_parameters()
+        arguments = self.design_arguments(**size)
+        if arguments is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} has no design from bounds alone: release its sketches with privatize")
+        if targets is not None and arguments["task"] == "kernel":
+            arguments["targets"] = list(positions(targets, columns, len(checked_bounds(bounds)[0])))
+        if arguments.get("epsilon") is not None:
+            arguments["neighbors"] = neighbors
+        seed = int(self._generator().integers(2**31))
+        made: Operator = design(bounds=bounds, seed=seed, **arguments)
+        return made if columns is None else made.with_columns(tuple(columns))
+
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """What `skl.design` needs to know beside bounds; None where it needs rows."""
+        return None
+
+    def check_parameters(self) -> None:
+        """Refuses parameters that make no sense, before any row is read."""
+
+    def check_size(self, n_rows: int) -> None:
+        """Refuses too few rows."""
+
+    @classmethod
+    def parameters_of(cls, model: Any) -> Document:  # noqa: ARG003
+        """The parameters that a model tells of: files of earlier versions have no others."""
+        return {}
+
+    @classmethod
+    def can(cls, method: str) -> bool:
+        """Whether models of this type `predict`, `predict_proba`, `transform`, `sample` or `score`."""
+        return callable(getattr(cls, method, None))
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from rows, which are read once, after a small sample of them.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
+        y : ignored.
+        sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
+            is a fraction, all are rounded to multiples of 2^-16.
+        """
+        self.check_parameters()
+        if engines.engine_of(X):
+            if sample_weight is not None:
+                raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
+            state = self._sketch_on_engine(X, y)
+            return self._learn(state, self._generator(), IncomingRows(None, state.table, frame=X))
+        incoming, rng = self._incoming(X, y, None).counted(sample_weight), self._generator()
+        return self._learn(self._sketch_of(incoming, rng), rng, incoming)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+
+        The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
+        so that first rows unlike the later ones do not mislead it; then it is fixed.
+        """
+        return self._add(X, y, sample_weight)
+
+    def fit_sketch(self, sketch: Sketch) -> Self:
+        """Learns from a sketch alone: of `design(...)`'s operator, of another estimator, merged or loaded."""
+        return self._learn(self._state_of(sketch), self._generator())
+
+    def _state_of(self, sketch: Sketch) -> FittedState:
+        """What a sketch alone says."""
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
+        self.check_parameters()
+        require_enough_shares(sketch.ledger)
+        operator: Any = sketch.operator
+        return FittedState(SketchedTable(operator.columns, operator.n_features), sketch.copy())
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:  # noqa: ARG002
+        """Rows to sketch, like those that came before, if some did."""
+        return self._plain_rows(X, before)
+
+    def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
+        if is_array(X):
+            return schema_rows.rows_in_memory(*self._validated(X, before))
+        rows = source(X)
+        if (columns := schema_rows.schema_columns(X, self.schema, before)) is not None:
+            return schema_rows.encoded_table(rows, columns, before)
+        if before is not None and before.columns is not None:
+            rows = rows.only(before.columns, any_order=True)
+        return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
+
+    def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
+        """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
+        checked, columns = copy.copy(self), schema_rows.schema_columns(X, self.schema, before)
+        known = None if before is None else before.feature_names
+        if columns is not None:
+            checked.__dict__.pop("feature_names_in_", None)  # the numbers have no names
+            if before is None or not isinstance(X, np.ndarray):
+                X, options = schema_rows.encoded_array(X, columns), {**options, "ensure_all_finite": "allow-nan"}
+        found = checked_array(checked, X, known, reset=before is None, dtype=list(FLOATS), **options)
+        names = getattr(checked, "feature_names_in_", None) if before is None else known
+        names = columns if columns is not None or names is None else tuple(map(str, names))
+        return found, SketchedTable(names, checked.n_features_in_)
+
+    def _most_rows(self, width: int | None) -> int:  # noqa: ARG002
+        """How many rows of so many columns the operator is designed on, where they come from all over the data."""
+        return MOST_ROWS
+
+    def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, Any]:
+        """The operator, and what else designing it found that learning needs."""
+        return self.design_operator(glimpse, rng), None
+
+    def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
+        return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose), device=self.device)
+
+    def _sketched_by(self, operator: Operator, incoming: IncomingRows) -> Any:
+        """The sketch of rows wherever they are."""
+        if incoming.frame is not None:
+            return engines.sketch(incoming.frame, operator, device=self.device)
+        return self._sketched(operator, incoming.rows, incoming.table)
+
+    def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
+        """The sketch of all rows, which are read once; those of a stream are all counted."""
+        rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
+        most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
+        if everything is not None:
+            self._check_count(rows.n_records or 0, rows)
+        if everything is not None and (rows.n_records or 0) <= most:
+            some, representative = first_rows(rows, most), True
+        else:
+            some, representative, rows = sample(rows, most, rng, progress=bool(self.verbose))
+            if len(some) < most and representative:
+                self.check_size(len(some))
+        table = replace(table, width=some.shape[1])
+        n_rows = rows.n_rows if rows.weights is None else None
+        known = table.columns, everything, table.targets, n_rows, incoming.at_hand
+        operator, notes = self._designed(Glimpse(some, representative, *known), rng)
+        del some  # a sample of many columns is large
+        sketch = self._sketched(operator, rows, table)
+        self._check_count(sketch.count, rows)
+        return FittedState(table, sketch, design_notes=notes)
+
+    def _check_count(self, count: float, rows: Source) -> None:
+        """Refuses too few rows, or weights that sum to too little."""
+        try:
+            self.check_size(int(count))
+        except ValueError:
+            if rows.weights is None:
+                raise
+            total = f"sample_weight sums to {np.sum(rows.weights):,.6g}, which counts as so many rows"
+            raise ValueError(
+                f"{total}, and those are too few: multiply the weights by a common factor if they are shares"
+            ) from None
+
+    def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
+        """The sketch of rows that stay on other machines."""
+        encoded = schema_rows.columns_on_machines(self.schema, y)
+        self._check_engine(y)
+        rng = self._generator()
+        width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
+        some, columns = engines.sample(X, self._most_rows(width), int(rng.integers(2**31)), encoded)
+        table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
+        operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
+        sketch = engines.sketch(X, operator, device=self.device)
+        self.check_size(int(sketch.count))
+        return FittedState(table, sketch, design_notes=notes)
+
+    def _check_engine(self, y: Any) -> None:
+        """Refuses targets that cannot be sketched on other machines."""
+
+    def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:  # noqa: ARG002
+        """The table, with the columns that y names as targets."""
+        return table
+
+    def _learn(self, state: FittedState, rng: np.random.Generator, incoming: IncomingRows | None = None) -> Self:
+        """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
+        return self._become(self._after_learning(replace(state, model=self._learned(state, rng)), incoming))
+
+    def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
+        with one_blas_thread():
+            return self.learn_from_state(state, rng)
+
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
+        """The model of a sketch and of what else is known of its rows."""
+        return self.learn_from_sketch(state.sketch, rng)
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:  # noqa: ARG002
+        """The state without rows that were given beside a sketch; clusters have more to say of rows that came."""
+        return replace(state, given_rows=None)
+
+    def _become(self, state: FittedState) -> Self:
+        """Takes over all that is known: the one place that changes it."""
+        self.__dict__.pop("feature_names_in_", None)
+        if (names := state.table.feature_names) is not None:
+            self.feature_names_in_ = np.array(names, object)
+        self.n_features_in_ = state.table.n_features
+        self._state = state
+        return self
+
+    def _add(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Adds rows, all of them or none."""
+        self.check_parameters()
+        before = self._state if self._state is not None and self._state.has_rows else None
+        if before is None:
+            schema_rows.check_stream(self.schema)
+        else:
+            before.check_takes_rows()
+        incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
+        if before is None or before.first_rows:
+            return self._become(self._begun(before, incoming))
+        before.sketch.update(incoming.rows, n_jobs=self.n_jobs, device=self.device)
+        return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
+
+    def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
+        """A stream with more rows: the first ones are kept until there are enough to design the operator on."""
+        table, begin, state = incoming.table, () if before is None else before.first_rows, None
+        weights = incoming.rows.weights
+        for block in incoming.rows.blocks(None if before is None else before.table.width):
+            own = None if weights is None else weights[block.which]
+            if state is not None:
+                state.sketch.update(weighted(source(block.rows), own), n_jobs=self.n_jobs, device=self.device)
+                continue
+            table, begin = replace(table, width=block.rows.shape[1]), (*begin, FirstRows(block.rows.copy(), own))
+            if sum(part.n_records for part in begin) >= MOST_ROWS:
+                state = replace(self._sketch_first_rows(FittedState(table, None, begin)), first_rows=())
+        if not begin:
+            raise ValueError("there are no rows: the first ones tell how many columns there are")
+        return state or FittedState(table, None, begin)
+
+    def _sketch_first_rows(self, state: FittedState) -> FittedState:
+        """The first rows of a stream, sketched."""
+        rows, table = FirstRows.together(state.first_rows), state.table
+        glimpse = Glimpse(first_rows(rows, MOST_ROWS), False, table.columns, None, table.targets)
+        operator, notes = self._designed(glimpse, self._generator())
+        return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
+
+    def _sketched_state(self) -> FittedState:
+        """What is known, with a sketch of all rows so far."""
+        if self._state is None or not self._state.has_rows:
+            raise NotFittedError(f"this {type(self).__name__} {why_no_sketch(self._state)}")
+        if self._state.sketch is None:
+            self._state = self._sketch_first_rows(self._state)
+        return self._state
+
+    def fitted_model(self) -> Any:
+        """The model, learned now if rows were added since."""
+        if self._state is None or self._state.model is None:
+            check_is_fitted(self, "sketch_")
+            state = self._sketched_state()
+            self._state = self._after_learning(replace(state, model=self._learned(state, self._generator())), None)
+        return self._state.model
+
+    @property
+    def has_sketch(self) -> bool:
+        """Whether there is a sketch to learn from: a model that was loaded has none."""
+        return self._state is not None and self._state.has_rows
+
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it."""
+        sketch: Sketch = self._sketched_state().sketch
+        return sketch.copy()
+
+    @property
+    def privacy_(self) -> Ledger | None:
+        """What all that was learned from has spent, if it is private; parameters of the estimator count as public."""
+        return (self._state or self._sketched_state()).ledger
+
+    @property
+    def n_records_(self) -> int | float:
+        """How many records were learned from."""
+        if self._state is not None and not self.has_sketch:
+            return self._state.n_records
+        count: int | float = self._sketched_state().sketch.count
+        return count
+
+    @property
+    def columns_(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have names."""
+        check_is_fitted(self, "n_features_in_")
+        return None if self._state is None else self._state.table.feature_names
+
+    def row_blocks(self, X: Any, dtype: Any = FLOATS) -> Iterator[NDArray[Any]]:
+        """Rows to predict: an array or data frame as one block, sparse matrices and other sources in blocks.
+
+        Columns of tables with names are found by name, in whichever order they come.
+        """
+        names = self.columns_
+        if isinstance(names, SchemaColumns) and not names.are_in(X):
+            yield from schema_rows.encoded_blocks(X, names)
+            return
+        if is_array(X):
+            kinds = dtype if dtype is np.float64 else list(dtype)
+            X = checked_array(self, X, names, reset=False, dtype=kinds)
+            if isinstance(X, np.ndarray):
+                yield X
+                return
+        rows = source(X)
+        rows = rows if names is None else rows.only(names, any_order=True)
+        for block in rows.blocks(self.n_features_in_):
+            yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def model_bytes(self, task: str) -> bytes:
+        """A model file, of a task of this name."""
+        content = self.fitted_model().to_fields()
+        return to_document(MODEL, MODEL_VERSION, {"type": task, **self.model_facts(), **content})
+
+    def model_facts(self) -> Document:
+        """What every model file says, of whatever task."""
+        columns = self.columns_
+        check_names("a column", columns or ())  # a file with such names could not be read again
+        check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
+        facts: Document = {
+            "n_features": int(self.n_features_in_),
+            "columns": columns.to_json() if isinstance(columns, SchemaColumns) else columns and list(columns),
+            "n_records": self.n_records_,
+            "parameters": chosen_parameters(self),
+            **self.certainty_facts(),
+        }
+        return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
+
+    def certainty_facts(self) -> Document:
+        """What a model file says of how sure the model is."""
+        return {}
+
+    def with_model(self, model: Any, facts: Document) -> Self:
+        """Takes over what a file says: a model, and the facts of all model files."""
+        given = facts["columns"]
+        columns = check_columns(Schema.from_json(given) if isinstance(given, dict) else given, facts["n_features"])
+        check_names("a column", columns or ())
+        privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
+        table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
+        if "parameters" in facts:  # files that were written before have none
+            take_parameters(self, facts["parameters"])
+        if self.schema is None and isinstance(columns, SchemaColumns):
+            self.schema = columns.schema
+        state = FittedState(table, model=model, privacy=privacy, n_records=n_records)
+        return self._become(state.with_certainty(facts))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")
+
+
+def _count(number: Any) -> int | float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
+        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
+    return number

@@ -1,0 +1,182 @@
+"""What was learned, as frozen values: two are equal if their files are, and a file has their fields, each checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.containers import numbers_of
+from sketchlearn.core.limits import Cost, check_cost
+from sketchlearn.core.values import number, shortened, truth, whole
+
+Document = dict[str, Any]
+#: sizes and fields that are known already, by their letters and names
+Known = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Base of what estimators learn. Fields that `model_array` and the functions below declare are written to files.
+
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Line(FittedModel):
+    ...     slopes: Double = model_array("d")
+    >>> Line.from_fields({"slopes": [1, 2]}, 2) == Line(np.array([1.0, 2.0]))
+    True
+    """
+
+    @classmethod
+    def saved_fields(cls) -> dict[str, Any]:
+        """The fields that a file has, by name, with how they are read and written."""
+        return {f.name: f.metadata for f in fields(cls) if "read" in f.metadata}
+
+    def to_fields(self) -> Document:
+        """The fields of a model file; those that need not be there are left out where they are None."""
+        values = {name: (getattr(self, name), form) for name, form in self.saved_fields().items()}
+        return {
+            name: form["write"](value)
+            for name, (value, form) in values.items()
+            if value is not None or not form["optional"]
+        }
+
+    @classmethod
+    def from_fields(cls, document: Document, n_features: int) -> Self:
+        """The model of a file; a `ValueError` says what is wrong with it."""
+        known: Known = {"d": n_features}
+        for name, form in cls.saved_fields().items():
+            absent = form["optional"] and name not in document
+            known[name] = None if absent else form["read"](name, document[name], known)
+        check_cost("making its model", cls.cost_of(known))
+        model = cls(**{name: known[name] for name in cls.saved_fields()})
+        model.check()
+        return model
+
+    @classmethod
+    def cost_of(cls, known: Known) -> Cost:  # noqa: ARG003
+        """What it takes to make the model of these fields, where that grows faster than their file."""
+        return Cost()
+
+    def check(self) -> None:
+        """Refuses fields of a file that do not fit together."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.to_fields() == other.to_fields()  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def saved(
+    read: Callable[[str, Any, Known], Any],
+    write: Callable[[Any], Any] = lambda value: value,
+    optional: bool = False,
+    **more: Any,
+) -> Any:
+    """A field that is written to files, and how; one that is optional may be None, and is then in no file."""
+    return field(metadata={"read": read, "write": write, "optional": optional}, **more)
+
+
+def model_array(*shape: str, unknown: float | None = None, **more: Any) -> Any:
+    """Finite numbers, of sizes that are named by letters, "d" for columns; NaN is written as the number `unknown`."""
+    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown), **more)
+
+
+def arrays(*shape: str) -> Any:
+    """Several arrays, as many as the first letter says, each with a first size of its own."""
+    return saved(partial(_read_arrays, shape), lambda several: [one.tolist() for one in several])
+
+
+def scalar() -> Any:
+    """A finite number."""
+    return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
+
+
+def integer(least: int, most: str) -> Any:
+    """A whole number, at most the size that a letter names."""
+    return saved(lambda name, value, known: whole(name, value, least, known[most]), int)
+
+
+def flag(**more: Any) -> Any:
+    """True or False."""
+    return saved(lambda name, value, known: truth(name, value), bool, **more)  # noqa: ARG005
+
+
+def word(*allowed: str) -> Any:
+    """One of some words."""
+    return saved(partial(_read_word, allowed))
+
+
+def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: Any, known: Known) -> Double:
+    """An array of a file; sizes that are not known yet are those that it has."""
+    found = value
+    for letter in shape:
+        if letter not in known:
+            if not isinstance(found, list) or not found:
+                raise ValueError(f"{name} must be a list, and not empty")
+            known[letter] = len(found)
+        found = found[0] if isinstance(found, list) and found else None
+    numbers = numbers_of({name: value}, name, tuple(known[letter] for letter in shape))
+    return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
+
+
+def _plain_array(unknown: float | None, value: Double) -> Any:
+    return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
+
+
+def _read_arrays(shape: tuple[str, ...], name: str, value: Any, known: Known) -> tuple[Double, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{name} must be a list of matrices")
+    known[shape[0]] = len(value)
+    return tuple(read_array(shape[1:], None, name, one, dict(known)) for one in value)
+
+
+def _read_word(allowed: tuple[str, ...], name: str, value: Any, known: Known) -> str:  # noqa: ARG001
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shortened(value)}")
+    return value
+
+
+def chosen_parameters(estimator: Any) -> Document:
+    """Parameters that differ from the defaults, as far as they are words and numbers, or lists of such.
+
+    >>> import sketchlearn as skl
+    >>> chosen_parameters(skl.SketchPCA(2, bounds=(-1.0, 1.0)))
+    {'bounds': [-1.0, 1.0], 'n_components': 2}
+    """
+    defaults, chosen = type(estimator)().get_params(deep=False), {}
+    for name, value in estimator.get_params(deep=False).items():
+        plain = _listed(value)
+        if is_plain(plain) and plain != defaults[name]:
+            chosen[name] = plain
+    return chosen
+
+
+def take_parameters(estimator: Any, parameters: Any) -> None:
+    """Makes these the parameters, and all others that are words and numbers the defaults."""
+    if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
+        raise ValueError("parameters must be an object of words and numbers")
+    if odd := sorted(parameters.keys() - estimator.get_params(deep=False).keys()):
+        raise ValueError(f"a {type(estimator).__name__} has no parameter {shortened(odd[0])}")
+    defaults = type(estimator)().get_params(deep=False)
+    others = {name: defaults[name] for name, value in estimator.get_params(deep=False).items() if is_plain(value)}
+    estimator.set_params(**(others | parameters))
+    estimator.check_parameters()
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a word, a number, None, or a list of such."""
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _listed(value: Any) -> Any:
+    """Arrays and tuples as lists, numbers of NumPy as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,464 @@
+"""What estimators of classes share: labels, and one sketch per class."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from sketchlearn.core.messages import check_names
+from sketchlearn.core.values import difference, shortened
+from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
+from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.estimators.base.state import FittedState, IncomingRows, SketchedTable
+from sketchlearn.features.operator import Operator
+from sketchlearn.files.sketches import merge
+from sketchlearn.privacy.class_selection import SelectedClasses
+from sketchlearn.rows.memory import Beside
+from sketchlearn.rows.schemas.cell_values import word_of
+from sketchlearn.rows.schemas.columns import DROP, Column, Number, Ordinal
+from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
+from sketchlearn.rows.source import is_array, source
+from sketchlearn.rows.source_base import Source, by_name
+from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
+
+
+@dataclass(eq=False, repr=False)
+class SupervisedEstimator(SketchEstimator):
+    """An estimator whose sketch holds features and targets."""
+
+    @abstractmethod
+    def _arrays(
+        self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
+        """Features, targets as columns of numbers, and the table of the features."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from rows and their targets, which are read once, after a small sample of them.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
+        y : the targets; or, where X holds them too, the name of their column, or a list of names or positions.
+        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
+        """
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+
+        The operator is designed on the first 5000 rows, which are kept until then; then it is fixed.
+        """
+        return self._add(X, y, sample_weight)
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
+        if not is_array(X) or isinstance(y, str):
+            rows, schema = source(X), schema_columns(X, self.schema, before)
+            if schema is not None:
+                return self._encoded_rows(rows, schema, y, before, classes)
+            if before is not None and before.columns is not None:
+                rows = rows.only(before.columns, any_order=True)
+            table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
+            return IncomingRows(rows, self._with_targets(table, y))
+        left, right, features = self._arrays(X, y, before, classes)
+        d, n_targets = left.shape[1], right.shape[1]
+        columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
+        table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
+        return rows_in_memory(left, replace(table, flat=is_flat(y, n_targets)), Beside(left, right))
+
+    def _encoded_rows(
+        self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
+    ) -> IncomingRows:
+        """Rows whose features a schema makes numbers of, with the columns that y names as targets."""
+        targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
+        columns = with_targets(schema, targets)
+        n, first = len(targets), len(columns) - len(targets)
+        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), is_flat(y, n), labels)
+        return IncomingRows(encoded_rows(rows, columns, before), table)
+
+    def _target_columns(
+        self,
+        rows: Source,  # noqa: ARG002
+        names: list[str],
+        before: SketchedTable | None,  # noqa: ARG002
+        classes: Any,  # noqa: ARG002
+    ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
+        """How targets in a table become numbers, one each, and the labels that they stand for, if they are classes."""
+        return tuple(map(Number, names)), None
+
+    def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
+        targets = positions(y, table.columns, table.width or 0)
+        return replace(table, targets=targets, flat=is_flat(y, len(targets)))
+
+
+def is_flat(y: Any, n_targets: int) -> bool:
+    """Whether there is one target, given without a second dimension."""
+    return n_targets == 1 and np.asarray(y).ndim < 2
+
+
+def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple[str, ...] | None:
+    """Names of features and targets together, if the features have names."""
+    if names is None:
+        return None
+    taken = (*names, *read_columns(names))
+    given = [getattr(y, "name", None)] if np.asarray(y).ndim == 1 else getattr(y, "columns", [None] * n_targets)
+    found: list[str] = []
+    for i, name in enumerate(given):
+        text = name if isinstance(name, str) else "y" if n_targets == 1 else f"y{i}"
+        while text in taken or text in found:
+            text += "_"
+        found.append(text)
+    return (
+        with_targets(names, [Number(name) for name in found]) if isinstance(names, SchemaColumns) else (*names, *found)
+    )
+
+
+def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Which columns of a table y names.
+
+    >>> positions("b", ("a", "b", "c"), 3), positions([-1], None, 3)
+    ((1,), (2,))
+    """
+    wanted: list[Any] = [y] if isinstance(y, str | int) else list(y) if isinstance(y, list | tuple) else []
+    if wanted and all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            raise ValueError(f"the table has no names of columns: say y=[{width - 1}] for the last one")
+        found = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            found = tuple(map(columns.first_number, found))
+    elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
+        found = tuple(i % width for i in wanted)
+    else:
+        raise ValueError(
+            f"y must say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
+            f"not {shortened(y)}: arrays of targets go with arrays of rows"
+        )
+    if len(set(found)) < len(found):
+        raise ValueError(f"y names a column twice: {shortened(y)}")
+    if len(found) == width:
+        raise ValueError("all columns are targets: there is nothing to learn them from")
+    return found
+
+
+def _width(rows: Source) -> int:
+    if rows.width is None:
+        raise ValueError("there are no rows: the first ones tell how many columns there are")
+    return rows.width
+
+
+def shaped_attribute(name: str) -> Any:
+    """An attribute that shows a field of the fitted model, as one number or row where one flat target was given."""
+
+    def shaped(estimator: NumberEstimator) -> Any:
+        fit = estimator.fitted_model()
+        values = getattr(fit, name)
+        if not fit.flat:
+            return values
+        return float(values[0]) if values.ndim == 1 else values[0]
+
+    return property(shaped)
+
+
+@dataclass(eq=False, repr=False)
+class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
+    """An estimator of targets that are numbers; what it learns says `flat` and has an `r2` of each target."""
+
+    def _arrays(
+        self,
+        X: Any,
+        y: Any,
+        before: SketchedTable | None,
+        classes: Any = None,  # noqa: ARG002
+    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
+        (rows, values), table = self._validated(X, before, y=y, multi_output=True, y_numeric=True)
+        values = np.asarray(values, np.float64).reshape(rows.shape[0], -1)
+        if before is not None and values.shape[1] != len(before.targets):
+            raise ValueError(f"y has {values.shape[1]} targets, but before it had {len(before.targets)}")
+        return rows, values, table
+
+    def check_size(self, n_rows: int) -> None:
+        if n_rows < 2:
+            raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
+
+    @property
+    def r2_(self) -> float:
+        return float(np.mean(self.fitted_model().r2))
+
+
+def target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
+    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
+    found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
+    for column in found:
+        if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
+            gaps = "" if column.missing == DROP else ", with gaps"
+            raise ValueError(
+                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
+                "target, or a schema in which it is a plain number, and rows without it are left out"
+            )
+    return [column for column in found if isinstance(column, Number)]
+
+
+class ClassSketches:
+    """Sketches of the rows of each class; rows come with the code of their class in column `label`."""
+
+    def __init__(self, operator: Operator, label: int, sketches: Mapping[float, Sketch] | None = None) -> None:
+        self.operator, self.label = operator, label
+        self.sketches = dict(sketches or {})
+
+    @property
+    def count(self) -> int | float:
+        """Number of records of all classes."""
+        return sum(sketch.count for sketch in self.sketches.values())
+
+    @property
+    def total(self) -> Sketch:
+        """The sketch of all classes together. No row is in two of them: private ones compose in parallel.
+
+        Units such as patients may have rows in all classes: then epsilons add up.
+        """
+        if not self.sketches:
+            return Sketch(self.operator)
+        of_units = any(s.unit is not None or (s.ledger and s.ledger.unit) for s in self.sketches.values())
+        total = merge(self.sketches.values(), overlapping=None if of_units else False)
+        if total.ledger is None or len(self.sketches) == 1:
+            return total
+        return total.of_same_records(total.operator, total.sums, total.ledger.across_classes())
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What all classes together have spent, if they are private."""
+        return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
+
+    def copy(self) -> ClassSketches:
+        return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})
+
+    def update(self, data: Any, *, n_jobs: int | None = None, device: str | None = None) -> ClassSketches:
+        """Adds rows, all of them or none."""
+        new: dict[float, Sketch] = {}
+        given = source(data)
+        for block in given.blocks(self.operator.n_features + 1):
+            labels, rows = block.rows[:, self.label], np.delete(block.rows, self.label, axis=1)
+            weights = None if given.weights is None else given.weights[block.which]
+            for code in np.unique(labels).tolist():
+                sketch = new.setdefault(code, Sketch(self.operator))
+                own = None if weights is None else weights[labels == code]
+                try:
+                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs, device=device)
+                except ValueError as error:
+                    raise ValueError(f"among the rows of class {code:g}: {error}") from None
+        for code, sketch in new.items():
+            # in one batch, however large the blocks were; equal rows of two classes are two batches
+            self.sketches[code] = self.sketches.get(code, Sketch(self.operator)).copy()
+            self.sketches[code].add_as_new(sketch.as_one_batch(f"class {code:g}"))
+        return self
+
+
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # which is written again as it was read, unlike 007
+
+
+def check_labels(labels: Any) -> None:
+    """Refuses labels of a model file that are not different words, or different numbers."""
+    if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("labels must be a list of words or numbers")
+    alike = len({isinstance(label, str) for label in labels}) <= 1
+    # in order, as whole numbers can be chosen so that a set takes the square of their number to make
+    if not alike or any(one == other for one, other in pairwise(sorted(labels))):
+        raise ValueError("labels must differ, and be all words or all numbers")
+    check_names("a class", labels)
+
+
+def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
+    """Refuses private sketches of classes whose names may come from the data."""
+    if classes is None:
+        raise ValueError(
+            "the names of the classes would be released as they are, and one record may be the only one of its class: "
+            "declare all of them with classes=[...], known without looking at the data, or select them with "
+            "skl.privacy.select_classes"
+        )
+    selected = isinstance(classes, SelectedClasses)
+    declared = list(classes) if selected else np.asarray(classes).tolist()
+    if missing := [label for label in declared if label not in sketches]:
+        raise ValueError(f"there is no sketch of the declared class {missing[0]!r}: release an empty one for it")
+    odd = [label for label in sketches if label not in declared]
+    if odd and selected:  # whose names must not be seen
+        raise ValueError(f"{len(odd):,} of the sketches are of classes that were not selected: leave them out")
+    if odd:
+        raise ValueError(f"the class {odd[0]!r} is not among the declared classes")
+
+
+def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
+    """The sketch, with what selecting the classes has cost, if its ledger does not include that already."""
+    if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
+        return sketch.copy()
+    return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
+
+
+def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
+    """Refuses the same rows under two labels."""
+    seen: dict[int, Any] = {}
+    for label, sketch in sketches.items():
+        for batch in sketch.batches.times:
+            if seen.setdefault(batch, label) != label:
+                both = f"{seen[batch]!r} and {label!r}"
+                raise ValueError(f"the sketches of {both} share a batch of rows: a row has one class")
+
+
+def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
+    """The labels that are known, and those that came now; others than the declared ones are refused."""
+    known = before.labels or () if before else ()
+    if classes and (other := [label for label in found if label not in classes]):
+        raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
+    return (*known, *(label for label in found if label not in known))
+
+
+def _labels_in(rows: Source, name: str) -> list[Any]:
+    """The different labels in a column of a table, in order: text is whole numbers if all of it is."""
+    if not rows.replayable:
+        raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
+    values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
+    labels = {word_of(value): value for value in values if word_of(value)}
+    if labels and len(set(map(type, labels.values()))) == 1 and not isinstance(next(iter(labels.values())), str):
+        return sorted(labels.values())
+    return sorted(map(int, labels)) if all(map(WHOLE_NUMBER.fullmatch, labels)) else sorted(labels)
+
+
+@dataclass(eq=False, repr=False)
+class LabelledEstimator(SupervisedEstimator):
+    """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from labelled rows, which are read once, after a small sample of them.
+
+        Parameters
+        ----------
+        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
+            `source` takes.
+        y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
+            With a schema, a column that y names may hold text.
+        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
+        """
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Adds labelled rows to those seen so far. The model is learned anew when it is next asked for.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`.
+        classes : all labels that may come, if that is to be checked; others are refused from then on.
+        """
+        return self._add(X, y, sample_weight, classes)
+
+    def fit_sketch(self, sketch: Mapping[Any, Sketch], *, classes: Any = None) -> Self:  # type: ignore[override]
+        """Learns from one sketch per class: a dictionary of labels and sketches of one operator.
+
+        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all, or
+        twice that for replaced records, which may change their class.
+
+        Parameters
+        ----------
+        sketch : the dictionary.
+        classes : for private sketches, all labels, known without looking at the data: a label that comes from the data
+            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records. Or
+            what `skl.privacy.select_classes` has selected, whose cost is added, unless the releases include it.
+        """
+        return self._learn(self._state_of_classes(sketch, classes), self._generator())
+
+    def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
+        """What sketches of classes say."""
+        if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
+            raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
+        self.check_parameters()
+        if not sketches:
+            raise ValueError("there are no sketches: give one per class")
+        parts = list(sketches.values())
+        if classes is not None or any(part.ledger for part in parts):
+            _check_declared(sketches, classes)
+        operator: Any = parts[0].operator
+        for part in parts:
+            require_enough_shares(part.ledger)
+            if reason := difference(operator, part.operator):
+                raise ValueError(f"the classes' sketches cannot be compared: {reason}")
+        _check_disjoint(sketches)
+        d = operator.n_features
+        paid = [_with_selection(part, classes) for part in parts]
+        by_class = ClassSketches(operator, d, {float(i): part for i, part in enumerate(paid)})
+        if any(part.ledger for part in parts):
+            by_class.total  # noqa: B018 - refuses private sketches beside exact ones, and guarantees that differ
+        columns = operator.columns
+        if columns is not None:
+            of_schema = isinstance(columns, SchemaColumns)
+            columns = with_targets(columns, [Number("class")]) if of_schema else (*columns, "class")
+        return FittedState(SketchedTable(columns, d + 1, (d,), labels=tuple(sketches)), by_class)
+
+    def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
+        declared = before.declared if before else ()
+        if classes is not None:
+            declared = tuple(np.unique(np.asarray(classes)).tolist())
+        incoming = super()._incoming(X, y, before, declared)
+        return replace(incoming, table=replace(incoming.table, declared=declared))
+
+    def _arrays(
+        self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
+        (rows, labels), table = self._validated(X, before, y=y)
+        check_classification_targets(labels)
+        found = np.unique(labels).tolist()
+        every = _every_label(found, before, classes)
+        codes = np.array([every.index(label) for label in found], np.float64)
+        return rows, codes[np.searchsorted(np.array(found), labels)][:, None], replace(table, labels=every)
+
+    def _target_columns(
+        self, rows: Source, names: list[str], before: SketchedTable | None, classes: Any
+    ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
+        if len(names) != 1:
+            raise ValueError(f"there is one column of labels, not {len(names)}")
+        labels = _every_label(_labels_in(rows, names[0]), before, classes)
+        if len(labels) < 2:
+            raise ValueError("all rows are of one class: a classifier needs at least two")
+        return (
+            Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1),
+        ), labels  # the place is the code
+
+    def _check_engine(self, y: Any) -> None:  # noqa: ARG002
+        raise TypeError(
+            "the rows of each class must be sketched apart there: give fit_sketch({label: sketch, ...}), each "
+            "made by skl.engines.sketch of the rows of that class"
+        )
+
+    def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:
+        if not table.targets:
+            return super()._sketched(operator, rows, table)
+        return ClassSketches(operator, table.targets[0]).update(rows, n_jobs=self.n_jobs, device=self.device)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        if self._state is not None and not self._state.has_rows:  # from a file, without sketches
+            return np.array(sorted(self.fitted_model().labels))
+        state = self._sketched_state()
+        labels = {state.table.label_of(code) for code in state.sketch.sketches} | set(state.table.declared)
+        if state.table.labels is None and all(float(label).is_integer() for label in labels):
+            labels = {int(label) for label in labels}
+        return np.array(sorted(labels))
+
+    @property
+    def sketches_(self) -> dict[Any, Sketch]:
+        state = self._sketched_state()
+        return {state.table.label_of(code): sketch.copy() for code, sketch in state.sketch.sketches.items()}
+
+    @property
+    def sketch_(self) -> Sketch:
+        sketch = self._sketched_state().sketch
+        return sketch.total if isinstance(sketch, ClassSketches) else super().sketch_

@@ -1,0 +1,462 @@
+"""`choose_k`: the number of clusters, from one sketch that was designed for the largest."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.progress import steps_shown
+from sketchlearn.core.values import whole
+from sketchlearn.estimators.base.components import DesignedEstimator
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.state import Glimpse, error_units, given_rows, kept_rows
+from sketchlearn.estimators.choice import Basis, ClusterChoice
+from sketchlearn.estimators.design.fourier import clusters_resolved
+from sketchlearn.features.operator import Operator
+from sketchlearn.inference.calibration import calibrated
+from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells
+from sketchlearn.inference.decoders import decoder_from
+from sketchlearn.inference.decoders.density import cleaned, fit_density
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.decoders.number_of_components import ComponentPath, n_affordable, number_of_gaussians
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, fourier_part
+from sketchlearn.inference.distributions import DiagonalGaussian
+from sketchlearn.inference.errors.influence import hidden_by_noise, independent_records
+from sketchlearn.inference.kmeans import nearest
+from sketchlearn.inference.weighted_clusters import RowSample
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
+
+REFERENCES = 6
+STARTS = 2  # of k-means; the same for rows and references
+DRIFT = 0.02  # of the gap per cluster, which rows without clusters may have: uniform ones had 0.005, iris 0.016
+MOST_ROWS = 1500  # More change k seldom, and take longer.
+
+
+@dataclass(frozen=True)
+class InertiaCurve:
+    """k-means of rows for k = 1, 2, ...: inertia as a share of that of k = 1, and the gap, each with its error."""
+
+    shares: Double
+    share_errors: Double
+    gaps: Double
+    gap_errors: Double
+
+    def elbow(self, deviations: float = 1.0) -> int:
+        """The smallest k whose gap no larger k exceeds by more than so many deviations, and a drift."""
+        sizes = np.arange(len(self.gaps))
+        more = self.gaps[None] - self.gaps[:, None] - DRIFT * (sizes[None] - sizes[:, None])
+        exceeded = (more > deviations * self.gap_errors) & (sizes[None] > sizes[:, None])
+        return int(np.argmin(exceeded.any(axis=1))) + 1
+
+
+def inertia_curve(
+    rows: Double, most: int, rng: np.random.Generator, progress: Callable[[str], None] | None = None
+) -> InertiaCurve:
+    """The curve of rows of equal weight, of which some are used, for k up to `most`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.standard_normal((300, 2)) + 10 * rng.integers(0, 3, (300, 1))
+    >>> inertia_curve(rows, 6, rng).elbow()
+    3
+    """
+    rows = some_rows(rows, MOST_ROWS, rng)
+    rows = rows - rows.mean(axis=0)
+    most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # as many clusters as rows leave nothing to compare
+
+    def losses_of(table: Double, k: int, what: str) -> Double:
+        if progress is not None:
+            progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
+        return _losses(table, k, rng)
+
+    sizes = range(1, most + 1)
+    losses = np.stack([losses_of(rows, k, "rows") for k in sizes])
+    inertia = np.maximum(losses.mean(axis=1), 1e-12 * max(float(losses[0].mean()), 1e-300))
+    shares = inertia / inertia[0]
+    errors = np.std(losses - shares[:, None] * losses[0], axis=1) / inertia[0] / np.sqrt(len(rows))
+    axes = np.linalg.svd(rows, full_matrices=False)[2]
+    low, high = (rows @ axes.T).min(axis=0), (rows @ axes.T).max(axis=0)
+    drawn = (rng.uniform(low, high, (len(rows), len(low))) for _ in range(REFERENCES))
+    tables = ((each, f"table {i} of {REFERENCES} without clusters") for i, each in enumerate(drawn, 1))
+    means = np.array([[losses_of(each, k, what).mean() for k in sizes] for each, what in tables])
+    others = np.log(np.maximum(means, 1e-300))
+    gaps = others.mean(axis=0) - np.log(inertia)
+    # the rows' own share of chance counts, too: a sample's inertia is no more certain than a reference's
+    return InertiaCurve(shares, errors, gaps, others.std(axis=0) * np.sqrt(1 + 1 / REFERENCES))
+
+
+def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Double:
+    """How alike clusters of one half of the rows and of the other half sort them: adjusted Rand index, k = 2, 3, ...
+
+    Halves without two different rows are as little alike as chance has it.
+    """
+    rows = some_rows(rows, MOST_ROWS, rng)
+    order = rng.permutation(len(rows))
+    parts = rows[order[::2]], rows[order[1::2]]
+    most = min(most, *(len(np.unique(part, axis=0)) for part in parts))
+    sorted_rows = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
+    return np.array([adjusted_rand_score(*labels) for labels in sorted_rows] or [0.0])
+
+
+def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:
+    """At most so many of the rows, drawn at random."""
+    return rows if len(rows) <= most else rows[rng.permutation(len(rows))[:most]]
+
+
+def _centers(rows: Double, k: int, rng: np.random.Generator) -> Double:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        fitted = KMeans(k, n_init=STARTS, random_state=int(rng.integers(2**31))).fit(rows)
+    return np.asarray(fitted.cluster_centers_)
+
+
+def _losses(rows: Double, k: int, rng: np.random.Generator) -> Double:
+    """The squared distance of each row from its center."""
+    if k == 1:
+        return np.asarray(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1))
+    centers = _centers(rows, k, rng)
+    return nearest(rows, centers)[1]
+
+
+UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many cannot be told apart
+
+
+def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
+    """The choice, of numbers up to that of the cells."""
+    if sketch.ledger is not None:
+        raise ValueError(
+            "a private release of cells does not tell how many clusters there are: give n_clusters, or design it with "
+            "n_directions=None"
+        )
+    groups = CellClusters.of_each(cells)
+    if groups is None:
+        raise ValueError(f"{NO_COVARIANCES}, or give n_clusters")
+    n = independent_records(sketch)
+    charge = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # a place, a size and a share
+    reach = min(most, len(cells))
+    steps = np.zeros((reach, 2))  # what k + 1 groups gain over k, for k = 1, 2, ..., and one deviation of it
+    while len(groups.shares) > 1:
+        k, sizes = len(groups.shares), n * (groups.shares[:, None] + groups.shares)
+        gains = sizes * groups.gains() - charge
+        a, b = sorted(int(i) for i in np.unravel_index(np.argmin(gains), gains.shape))
+        if k <= reach:
+            rows = max(float(groups.n_sampled[[a, b]].sum()), 1.0)
+            # variances of so many rows of the sample err by sqrt(2 / rows), and so do their logarithms
+            steps[k - 2] = gains[a, b], sizes[a, b] * np.sqrt(0.5 / rows)
+        groups = groups.joined(a, b)
+    return _chosen(steps[: reach - 1], reach)
+
+
+def _chosen(steps: np.ndarray, reach: int) -> ClusterChoice:
+    """The number with the least criterion, by what each more gains."""
+    criteria = -2 * np.concatenate([[0.0], np.cumsum(steps[:, 0])])
+    best = int(np.argmin(criteria))
+    variances = np.concatenate([[0.0], np.cumsum(steps[:, 1] ** 2)])
+    errors = 2 * np.sqrt(np.abs(variances - variances[best]))
+    above = criteria - criteria[best]
+    near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
+    return ClusterChoice(
+        best + 1,
+        reach,
+        Basis.CELLS,
+        int(near.min()),
+        int(near.max()),
+        criteria=tuple(above.tolist()),
+        criterion_errors=tuple(errors.tolist()),
+    )
+
+
+def warn_out_of_reach(sketch: Sketch, reach: int, most: int) -> None:
+    """Warns that larger numbers than `reach` are not looked at."""
+    warn_caller(f"numbers of clusters above {reach} are not looked at: {_design(sketch)[1]}; {_remedy(sketch, most)}")
+
+
+def warn_beyond_design(sketch: Sketch, n_clusters: int, most: int) -> None:
+    """Warns of a number that is larger than that of the design."""
+    designed, words = _design(sketch)
+    if n_clusters > designed:
+        warn_caller(
+            f"{n_clusters} clusters are more than such a sketch is designed for, and uncertain: {words}; "
+            f"{_remedy(sketch, most)}"
+        )
+
+
+def _design(sketch: Sketch) -> tuple[int, str]:
+    """For about how many clusters a design has the frequencies of the sketch, and that in words."""
+    operator = fourier_part(sketch)[1]
+    designed = clusters_resolved(operator.n_frequencies, operator.n_features, operator.wave)
+    clusters = "one cluster" if designed == 1 else f"{designed} clusters"
+    return designed, f"the sketch has {operator.n_frequencies:,} frequencies, as a design for about {clusters} has"
+
+
+def _remedy(sketch: Sketch, most: int) -> str:
+    if sketch.ledger is not None:
+        return f"to tell more, design for more of them (n_components={most}) and release with less noise"
+    return f"to tell more, sketch with design(sample, n_components={most})"
+
+
+Say = Callable[[str], None]
+NUMBERS_PER_PARAMETER = 3  # of the largest mixture
+RECORDS_PER_PARAMETER = 3  # With fewer, no criterion tells clusters from chance.
+SIZES_BEYOND = 5  # the largest, on which k-means is tried, to see whether there are more
+LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the density
+
+
+def choose_k(
+    sketch: Sketch,
+    max_clusters: int = 20,
+    sample: Any = None,
+    *,
+    assume_public_sample: bool = False,
+    random_state: int = 0,
+    progress: bool = False,
+) -> ClusterChoice:
+    """Says how many clusters the records of a sketch have.
+
+    Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one explains it, the Bayesian information criterion of
+    what they leave says how many there are. If none does, as in most real tables, the gap statistic of k-means says
+    it, on rows where there are some, or else on draws of a density that was fitted to the sketch. Of a sketch of cells
+    (more than 64 columns), Gaussians of clusters of cells tell it.
+
+    Parameters
+    ----------
+    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. With one
+        that was designed for fewer, a warning says how many it can tell.
+    max_clusters : the largest number to look at.
+    sample : some of the sketched rows, or rows like them. Without a sample, rows that the sketch keeps are used.
+    assume_public_sample : the caller knows that the sample is public; otherwise a private release takes none.
+    random_state : seed of the search.
+    progress : show on standard error what is being done.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((3000, 2)) + 7 * rng.integers(0, 3, (3000, 1))
+    >>> choice = skl.choose_k(skl.design(X, n_components=6).sketch(X), max_clusters=6)
+    >>> choice.n_clusters, choice.basis.name
+    (3, 'GAUSSIANS')
+    >>> print(choice.sentences[0])
+    3 clusters: a mixture of 3 Gaussians explains the sketch (misfit ..., about 1 if records are drawn from it).
+    """
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
+    rows = kept_rows(sketch) if sample is None else given_rows(sketch, sample, assume_public_sample)
+    most, rng = whole("max_clusters", max_clusters), np.random.default_rng(random_state)
+    with steps_shown(progress) as say:
+        return choose_with_rows(sketch, most, rows, rng, say)
+
+
+def choose_with_rows(
+    sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None = None
+) -> ClusterChoice:
+    """The choice from a sketch and, where there are some, rows; `say` is told what is being done."""
+    require_enough_shares(sketch.ledger)
+    if (cells := Cells.of(sketch)) is not None:
+        with one_blas_thread():
+            if cells.operator.sampled_cells is None and sample is not None and sample.complete:
+                return _of_few_rows(sample.scaled_rows().rows, most, rng, say)
+            return choose_among_cells(sketch, cells, most)
+    choice = _of_frequencies(sketch, most, sample, rng, say)
+    if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
+        warn_beyond_design(sketch, choice.n_clusters, most)
+    return choice
+
+
+def _of_frequencies(
+    sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None
+) -> ClusterChoice:
+    target = Target.of(sketch, HIGHEST_HARMONIC)
+    asked = min(most, int(np.ceil(sketch.count)))
+    reach, decoder = _reach(target, asked), decoder_from("auto")
+    if reach < asked:
+        warn_out_of_reach(sketch, reach, most)
+
+    def fitting(text: str) -> None:
+        if say is not None:
+            say(f"fitting a density to the sketch: {text}")
+
+    with one_blas_thread():
+        problem = cleaned(Problem.of(target, reach), decoder, rng, fitting)
+        density, outcome = fit_density(problem, decoder, rng, fitting)
+        if outcome.status is Status.HIDDEN:
+            return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+        rows = None if sample is None else _representative(sketch, sample, rng)
+        agreements = () if rows is None or reach < 2 else _plain(agreement_of_halves(rows, reach, rng))
+    told = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+    tested = min(reach, told, n_affordable(problem, DiagonalGaussian()))
+    if target.released and not tested:
+        return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+    path = None
+    if target.whole and target.imaginary and tested:
+        # without one_blas_thread: matrices are large enough for threads
+        path = number_of_gaussians(problem, density, float(sketch.count), tested, say)
+        if path.explains and (path.n_components < tested or tested == reach):
+            return _of_gaussians(path, reach, agreements)
+    with one_blas_thread():
+        if rows is None:
+            n = min(MOST_ROWS, max(2, int(sketch.count)))  # more would pass for certainty
+            rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
+        choice = replace(_of_gap(rows, reach, path, rng, say), agreements=agreements)
+    hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
+    return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach) if hidden else choice
+
+
+def _reach(target: Target, most: int) -> int:
+    """The largest number that the sketch has numbers for; refuses a sketch that has too few for any."""
+    reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
+    if reach < 2 <= most:
+        raise ValueError(
+            f"a sketch of {target.n_numbers:,.0f} numbers cannot tell two clusters from one in {target.n_features} "
+            f"columns: design it for more, as with design(sample, n_components={most})"
+        )
+    return reach
+
+
+def _n_parameters(n_features: int) -> int:
+    """Of one diagonal Gaussian."""
+    return DiagonalGaussian().n_parameters(1, n_features)
+
+
+def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -> ClusterChoice:
+    above, errors = path.criteria - path.criteria.min(), path.errors
+    near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
+    k = path.n_components
+    full = not isinstance(path.chosen.mixture.model, DiagonalGaussian)
+    hidden = bool(path.target.released) and path.least_share > 0.5 / (k + 1)
+    return ClusterChoice(
+        k,
+        most,
+        Basis.HIDDEN if hidden else Basis.GAUSSIANS,
+        min(k, *near.tolist()),
+        most if hidden else max(k, *near.tolist()),
+        path.misfit,
+        "full" if full else "diag",
+        _plain(above),
+        _plain(errors),
+        agreements=tuple(agreements),
+    )
+
+
+def _of_gap(
+    rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator, say: Say | None
+) -> ClusterChoice:
+    curve = inertia_curve(rows, most + SIZES_BEYOND, rng, say)
+    k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # with one deviation, boxes of 3000 rows were sometimes cut in two
+    misfit = None if path is None else path.misfit
+    return ClusterChoice(
+        k,
+        most,
+        Basis.GAP,
+        k,
+        min(most, max(k, curve.elbow(0.0))),
+        misfit,
+        criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
+        criterion_errors=_plain(curve.gap_errors[:most]),
+        inertias=_plain(curve.shares[:most]),
+        inertia_errors=_plain(curve.share_errors[:most]),
+    )
+
+
+def _of_few_rows(rows: Double, most: int, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
+    """That of all records, where they are too few for a design of cells to tell what lies within these."""
+    reach = min(most, len(rows))
+    agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+    return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
+
+
+def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:
+    """Rows of equal weight, in the units in which errors count: drawn by the weights that agree with the sketch."""
+    rows = sample.rows
+    if len(rows) < LEAST_ROWS and not sample.complete:
+        return None
+    weighted = rows if sample.complete else calibrated(sketch, [rows], rng)[0]
+    if sample.complete and np.allclose(weighted.weights, 1 / len(rows)):
+        chosen = np.arange(len(rows))
+    else:  # systematic, and no more than count: rows that come again would pass for certainty
+        n = max(1, min(MOST_ROWS, int(weighted.effective_size)))
+        at = (rng.random() + np.arange(n)) / n * weighted.weights.sum()
+        chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), at), len(rows) - 1)
+    return np.asarray(weighted.rows[chosen] / sample.units)
+
+
+def _plain(numbers: Double) -> tuple[float, ...]:
+    return tuple(numbers.tolist())
+
+
+AUTO = "auto"
+
+
+@dataclass(eq=False, repr=False)
+class ChosenNumber(DesignedEstimator):
+    """An estimator of a number of clusters or components that is given, or "auto": then the sketch tells it."""
+
+    _: KW_ONLY
+    max_clusters: int = 20
+    n_directions: int | str | None = AUTO
+
+    #: how the number was chosen, a `ClusterChoice`; None where it was given
+    choice_ = model_attribute("choice")
+
+    @property
+    @abstractmethod
+    def _number(self) -> int | str:
+        """The number that is asked for, or "auto"."""
+
+    @property
+    def _chooses_number(self) -> bool:
+        return self._number == AUTO
+
+    @property
+    def _n_components(self) -> int:
+        """How many the sketch is designed for."""
+        return self.max_clusters if self._number == AUTO else self._number  # type: ignore[return-value]
+
+    def check_parameters(self) -> None:
+        if isinstance(self._number, str) and self._number != AUTO:
+            raise ValueError(
+                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
+            )
+        whole("max_clusters", self.max_clusters)
+        super().check_parameters()
+
+    def check_size(self, n_rows: int) -> None:
+        if self._number != AUTO or n_rows < 1:
+            super().check_size(n_rows)
+
+    def _check_distinct(self, rows: NDArray[Any]) -> None:
+        if self._number != AUTO:
+            super()._check_distinct(rows)
+
+    @property
+    def _directions(self) -> int | str | None:
+        """None where frequencies are needed: for decoders that are named, and to choose the number."""
+        return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        # Gaussians of each number are tried, which takes records that touch all frequencies
+        if self._number == AUTO and not self._in_cells(glimpse):
+            glimpse = replace(glimpse, n_rows=None)
+        return super().design_operator(glimpse, rng)
+
+    def _chosen(
+        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
+    ) -> tuple[int, ClusterChoice | None]:
+        """The number to learn, and how it was chosen."""
+        if self._number != AUTO:
+            return self._n_components, None
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
+        self._say(" ".join(choice.sentences))
+        return choice.n_clusters, choice

@@ -1,0 +1,1 @@
+"""Classifiers, from one sketch per class."""

@@ -1,0 +1,429 @@
+"""Clusters from a sketch: of atoms or of rows that agree with it, or of a mixture that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+
+import numpy as np
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.estimators.clusters.task import (
+    Decoded,
+    Task,
+    doubts_of_atoms,
+    doubts_of_noise,
+    doubts_of_rows,
+    is_possible,
+    judgeable,
+    refuse_other_ranges,
+    risk_beyond,
+)
+from sketchlearn.features.composed import Concatenated, concatenate
+from sketchlearn.features.directions import SomeDirections
+from sketchlearn.features.moments import SecondMoments
+from sketchlearn.features.products import CrossFeatures
+from sketchlearn.inference.calibration import WeightedRows, calibrated
+from sketchlearn.inference.decoders.density import cleaned, continued_density, fit_density, pooled_density
+from sketchlearn.inference.decoders.goodness_of_fit import efficient
+from sketchlearn.inference.decoders.loop import Decoder, Outcome, Status, decode
+from sketchlearn.inference.decoders.points import antithetic_sample
+from sketchlearn.inference.decoders.target import Target, fourier_part
+from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
+from sketchlearn.inference.kmeans import nearest
+from sketchlearn.inference.moments import Moments, part_of
+from sketchlearn.inference.tilting import Atoms, Column, WaveMeans, histogram_misfit, tilted_atoms, tilted_draws
+from sketchlearn.inference.weighted_clusters import (
+    RowSample,
+    are_those_of_law,
+    clouds,
+    clusters_of_rows,
+    has_less_risk,
+    knows_more,
+    mixture_near,
+    rough_centers,
+)
+from sketchlearn.sketch.sums import Sketch
+
+ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
+OUTLINE_SHARE = 0.7  # of the atoms are drawn from the design's outline
+MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
+# Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
+IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
+ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
+MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
+LESS_LEFT_RATIO = 0.9  # of a private sketch: mixtures better than atoms left 0.12 to 0.88, worse ones 0.92 to 1.1
+FAR_LESS_RISK_RATIO = 0.5  # of the risks of both, each by itself: Gaussians had 0.2 to 0.45, tables 0.56 or more
+DRAWS_LEFT_RATIO = 0.55  # of what atoms leave: draws better than those left 0.36 to 0.49, worse ones 0.62 to 0.66
+MISFIT_WORTH_DRAWS = 3.0  # of a mixture of a private sketch: with 1.6 to 2.3, draws had risks of 1.3 to 2 and atoms 1.1
+EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Gaussians had 1.0008
+ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
+MOST_HISTOGRAM_MISFIT = 2.0  # of a mixture: true ones had 0.9 to 1.8, those worse than atoms 2.3 to 200
+MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
+
+
+def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
+    """Those of a mixture that a decoder fits to the sketch."""
+    problem = cleaned(task.problem, decoder, task.rng, task.progress)
+    return _of_density(task, *fit_density(problem, decoder, task.rng, task.progress))
+
+
+def point_clusters(task: Task, decoder: Decoder) -> Decoded:
+    """The points themselves that a decoder fits to the sketch."""
+    outcome = decode(decoder, task.problem, task.rng, progress=task.progress)
+    density = task.problem.in_data_units(outcome.mixture)
+    shares = density.weights / density.weights.sum()
+    return Decoded(density.locations, shares, replace(density, weights=shares), outcome)
+
+
+def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
+    """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
+
+    Both are judged by what they leave of the sketch; a mixture of a private sketch by whether it explains all of it.
+    """
+    columns = task.columns
+    if columns is None:
+        return _without_columns(task, decoder)
+    refuse_other_ranges(task, columns)
+    atoms = _atoms(task, columns)
+    sample = RowSample(atoms.points, task.units)
+    left = cache(partial(_left_by_atoms, task, atoms))
+    found = _of_points(task, sample, Status.ATOMS)
+    of_mixture, joined = _explained(task, atoms, found.centers, left, decoder)
+    if joined is not None:
+        sample, found = joined, _of_points(task, joined, Status.ATOMS)
+    best = found
+    if (
+        of_mixture
+        and is_possible(of_mixture.density, columns)
+        and _better(task, of_mixture, atoms, found.centers, left)
+    ):
+        best = of_mixture
+    elif of_mixture and task.private and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
+        atoms, sample = drawn, RowSample(drawn.points, task.units)
+        best = found = _of_points(task, sample, Status.ATOMS)
+    doubts = doubts_of_noise(task)
+    if not doubts and best.outcome.status is not Status.EXPLAINED:
+        doubts = doubts_of_atoms(task, atoms, found, risk_beyond(task, columns, task.risk(sample, found.centers)))
+    low, high = np.array([column.edges[[0, -1]] for column in columns]).T
+    return replace(best, centers=np.clip(best.centers, low, high), doubts=doubts)
+
+
+def _without_columns(task: Task, decoder: Decoder) -> Decoded:
+    """Clusters of a sketch without histograms: of a mixture, or of draws from one that leave much less of it."""
+    found = judgeable(task, mixture_clusters(task, decoder))
+    if not task.private or found.outcome.status not in (Status.REFINED, Status.STALLED):
+        return found
+    atoms = _drawn_atoms(task, found.outcome, _left_by_mixture(task, found.outcome.mixture), decoder)
+    if atoms is None:
+        return found
+    of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
+    return replace(of_atoms, doubts=doubts_of_noise(task) or doubts_of_atoms(task, atoms, of_atoms))
+
+
+def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Callable[[], float]) -> bool:
+    """Whether a mixture is taken instead of atoms with these centers, which leave so much of the sketch.
+
+    One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
+    noise, too. Otherwise what is left is a poor judge: atoms that explain the sketch are taken, unless a mixture leaves
+    much less of it, or leaves less and has centers that are nearly as good for the atoms.
+    """
+    sample = RowSample(atoms.points, task.units)
+    risk, explained = task.risk(sample, centers), found.outcome.status is Status.EXPLAINED
+    relative_risk = task.risk(sample, found.centers) / max(risk, 1e-300)
+    if explained and relative_risk <= EQUAL_RISK_RATIO:
+        return True
+    by_mixture = _left_by_mixture(task, found.outcome.mixture)
+    if task.private:
+        return explained and _better_in_noise(task, found, by_mixture / left(), risk)
+    if relative_risk > IMPLAUSIBLE_RISK_RATIO:
+        return False
+    alike = relative_risk <= ALIKE_RISK_RATIO or not atoms.explain
+    return by_mixture <= (1.0 if alike else MUCH_LESS_LEFT_RATIO) * left()
+
+
+def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
+    """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
+    rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
+    if histogram_misfit(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
+        return False
+    return relative_left <= LESS_LEFT_RATIO or task.risk(rows, found.centers) <= FAR_LESS_RISK_RATIO * risk
+
+
+def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
+    """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
+    if sample.complete:
+        return _of_points(task, sample, Status.ALL_ROWS)
+    own = rough_centers(sample, task.k, task.rng)
+    near = mixture_near(task.problem, sample, own)
+    points = cache(lambda: _with_atoms(task, replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])))
+    if near.status is Status.EXPLAINED:
+        found = _of_mixture(task, _efficient(task, near))
+        if knows_more(task.sketch, sample):
+            if are_those_of_law(sample, found.centers, own, task.loss):
+                return found
+            joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
+            if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
+                return found
+    found = _of_points(task, points(), Status.ROWS)
+    return found if sample.chances_of is not None else replace(found, doubts=doubts_of_rows(task, sample, found))
+
+
+def are_few(n_rows: int, sketch: Sketch) -> bool:
+    """Whether so many rows of a sketch are joined by atoms, if it has those."""
+    return n_rows < min(ENOUGH_ROWS, float(sketch.count) * ENOUGH_SHARE)
+
+
+def _with_atoms(task: Task, sample: RowSample) -> RowSample:
+    """Few rows of many, joined by atoms of the same weight: the random errors of both average out.
+
+    Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
+    """
+    few = are_few(len(sample.rows), task.sketch)
+    atoms = _atoms(task, task.columns) if few and task.columns and not task.private else None
+    if atoms is None or not atoms.explain:
+        return sample
+    rows, points = sample.rows, atoms.points
+    known = sample.chances_of or (lambda rows: np.zeros(len(rows)))
+    of_rows, of_atoms = rows.weights * (1 + known(rows.rows)) / 2, points.weights * (1 - known(points.rows))
+    of_atoms *= (1 - of_rows.sum()) / max(of_atoms.sum(), 1e-300)
+    weights = np.concatenate([of_rows, of_atoms])
+    return replace(sample, rows=WeightedRows.of(np.concatenate([rows.rows, points.rows]), weights))
+
+
+def _explained(
+    task: Task, atoms: Atoms, centers: Double, left: Callable[[], float], decoder: Decoder
+) -> tuple[Decoded | None, RowSample | None]:
+    """Clusters of a mixture of a private sketch, or that may explain an exact one; None where that is hopeless.
+
+    Without noise it is looked for near the atoms' centers: first there alone, and then by a few steps of the decoder's
+    search. Its whole search, which takes longer, is for sketches that atoms explain less well. A mixture that does not
+    explain the sketch, but leaves much less of it than atoms, joins them: the second.
+    """
+    if task.private:
+        return mixture_clusters(task, decoder), None
+    if not task.many_records:
+        return None, None
+    sample = RowSample(atoms.points, task.units)
+    near = mixture_near(task.problem, sample, centers)
+    if near.status is Status.EXPLAINED:
+        return _of_mixture(task, _efficient(task, near)), None
+    if not atoms.explain:
+        return mixture_clusters(task, decoder), None
+    if near.misfit > MISFIT_WORTH_A_SEARCH and _left_by_mixture(task, near.mixture) > left():
+        return None, None
+    problem = task.problem.without_harmonics(near.mixture)
+    density, outcome = continued_density(problem, decoder, near, task.rng, task.progress)
+    if outcome.status is Status.EXPLAINED:
+        return _of_density(task, density, outcome), None
+    if _left_by_mixture(task, outcome.mixture) > MUCH_LESS_LEFT_RATIO * left():
+        return None, None
+    draws = antithetic_sample(density, len(atoms.points), task.rng)
+    rows, half = np.concatenate([atoms.points.rows, draws]), np.full(len(draws), 1 / len(draws))
+    return None, replace(sample, rows=WeightedRows.of(rows, np.concatenate([atoms.points.weights, half])))
+
+
+def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
+    operator = fourier_part(task.sketch)[1]
+    n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
+    outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
+    means, correlation = WaveMeans(Target.of(task.sketch)), None
+    if outline is None and part_of(task.sketch, SecondMoments) is not None:
+        deviations = np.sqrt([column.spread for column in columns])
+        correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
+    return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
+
+
+def _efficient(task: Task, outcome: Outcome) -> Outcome:
+    """The outcome with a mixture that follows the sketch with the least errors, where one is known to explain it."""
+    mixture, found = outcome.mixture, None
+    determined = len(mixture) <= task.k and task.many_records and not mixture.model.tied
+    if determined and outcome.status is Status.EXPLAINED:
+        found = efficient(task.problem.plain, mixture)
+    if found is None:
+        return outcome
+    cost = task.problem.target.cost(found)
+    return replace(outcome, mixture=found, cost=cost, misfit=task.problem.misfit(cost))
+
+
+def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) -> Atoms | None:
+    """Atoms drawn from a density of many components, where a private sketch shows much that a mixture leaves.
+
+    None, if that leaves hardly less of the sketch than what is known so far.
+    """
+    if outcome.status is Status.HIDDEN or outcome.misfit < MISFIT_WORTH_DRAWS:
+        return None
+    problem = cleaned(task.problem, decoder, task.rng, task.progress)
+    density, best = pooled_density(problem, decoder, task.rng, task.progress)
+    rows = antithetic_sample(density, max(ATOMS, ATOMS_PER_CLUSTER * task.k), task.rng)
+    means = WaveMeans(Target.of(task.sketch))
+    atoms = tilted_draws(means, rows, task.rng)
+    followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
+    return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
+
+
+def _of_density(task: Task, density: Mixture, outcome: Outcome) -> Decoded:
+    """Clusters of a density and the outcome that it is of, or of a more efficient one."""
+    better = _efficient(task, outcome)
+    return Decoded(*task.reduced(density), density, outcome) if better is outcome else _of_mixture(task, better)
+
+
+def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
+    density = task.problem.in_data_units(outcome.mixture.heavy())
+    return Decoded(*task.reduced(density), density, outcome)
+
+
+def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
+    centers, shares = clusters_of_rows(sample, task.k, task.loss, task.rng)
+    density = clouds(centers, sample.rows)
+    own = task.problem.in_own_units(DiagonalGaussian(), *density.parts())
+    cost = task.problem.target.cost(own)
+    outcome = Outcome(own, cost, task.problem.misfit(cost), 0, status)
+    return Decoded(centers, shares, density, outcome, points=sample.rows)
+
+
+def _left_by_atoms(task: Task, atoms: Atoms) -> float:
+    means = WaveMeans(Target.of(task.sketch)).some(_compared(task))
+    left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
+    return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)
+
+
+def _left_by_mixture(task: Task, mixture: Mixture) -> float:
+    problem, noise = task.problem.without_harmonics(mixture), WaveMeans(task.problem.target).variance
+    plain = problem.plain.some(_compared(task))
+    left = plain.residual(mixture)
+    followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers
+    return float(np.mean(left**2 if plain.imaginary else left[0] ** 2) + followed)
+
+
+def _compared(task: Task) -> np.ndarray:
+    m = len(task.problem.plain)
+    return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
+
+
+DRAWS = 10_000  # points that stand for a mixture
+MODEL_ERROR = 1e-3  # variance of what points miss of the law, relative to that of the waves
+ROUNDING_ERROR = 1e-6  # the same of each number, since points are finitely many
+LEAST_FILLED = 0.08  # deviation of a column over its bound: with 0.06 the squared error was 1.5 times the least
+BOUNDS_TOO_WIDE = "the centers may be poor, as values fill little of the declared bounds: declare tighter ones"
+MOST_ADDED_ERROR = 0.008  # as halves tell it: 0.002 and 0.003 where 2 and 3 % were added, 0.013 to 0.09 where 9 to 17 %
+UNCERTAIN_MEANS = (
+    "the centers may be poor, as one half of the sketch tells other means than the other: design it on a sample of "
+    "rows, ask for fewer clusters or, of a private sketch, spend more epsilon"
+)
+EVERY, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))  # of the waves
+
+
+@dataclass(frozen=True)
+class SketchOfSums:
+    """The sketch of random sums of wide rows, as of rows of few columns, and that of waves times all columns."""
+
+    sums: Sketch
+    crosses: Sketch
+    map: SomeDirections  # of rows to sums
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> SketchOfSums | None:
+        """The two in a sketch of a design in bounds of many columns; None in others."""
+        operator = sketch.operator
+        if not isinstance(operator, Concatenated):
+            return None
+        *parts, last = operator.parts
+        maps = [part for part in parts if isinstance(part, SomeDirections)]
+        if not isinstance(last, CrossFeatures) or not isinstance(last.crossed, SomeDirections):
+            return None
+        if not maps or len(maps) < len(parts) or {*map(_directions, maps)} != {_directions(last.crossed)}:
+            return None
+        inner, ledger = concatenate([part.inner for part in maps]), sketch.ledger
+        if ledger is not None and ledger.parts is not None:
+            ledger = replace(ledger, parts=ledger.parts[:-1])
+        sums = sketch.of_same_records(inner, sketch.sums[: inner.n_sums], ledger)
+        return cls(sums, operator.split(sketch)[-1], maps[0])
+
+    @property
+    def middle(self) -> Double:
+        """What was subtracted from rows."""
+        return self.crosses.operator.middle  # type: ignore[attr-defined]
+
+    @cached_property
+    def _back(self) -> Double:
+        """What sums are multiplied by to be the least row that has them."""
+        return np.asarray(np.linalg.pinv(self.map.projection.T), np.float64)
+
+    def lifted(self, found: Decoded, rng: np.random.Generator) -> Decoded:
+        """Clusters of the sums, with their centers in all columns."""
+        points = found.points or WeightedRows.of(antithetic_sample(found.density, DRAWS, rng))
+        centers = self.middle + self._means(points, found.centers)
+        box = np.array(self.map.bound)
+        centers = np.clip(centers, self.middle - box, self.middle + box)
+        density = Mixture(Dirac(), found.shares, centers, np.zeros((len(centers), 0)))
+        outcome, doubts = replace(found.outcome, mixture=density), found.doubts
+        if self._filled(points) < LEAST_FILLED:
+            doubts += (BOUNDS_TOO_WIDE,)
+        if self._added_error(points, found) > MOST_ADDED_ERROR:
+            doubts += (UNCERTAIN_MEANS,)
+        return replace(found, centers=centers, density=density, outcome=outcome, doubts=doubts)
+
+    def _means(self, points: WeightedRows, centers: Double, some: slice = EVERY) -> Double:
+        """Means of rows, less the middle, that lie nearest to each center in their sums; by some of the waves, or all.
+
+        A row is taken to be the mean of its cluster, plus what follows linearly from where it lies in it, plus chance:
+        so sums of waves times rows are linear in the means, with factors that points with the law of the sums tell.
+        """
+        operator, weights = self.crosses.operator, points.weights[:, None]
+        assert isinstance(operator, CrossFeatures)
+        labels = nearest(points.rows, centers)[0]
+        waves, seen = operator.waves.features(points.rows)[:, some], operator.split(self.crosses.mean)[some]
+        waves, seen = np.hstack([waves.real, waves.imag]), np.vstack([seen.real, seen.imag])
+        spread = _squares(points, points.weights @ points.rows)
+        unit = np.sqrt(spread / points.rows.shape[1])
+        known = np.hstack([np.eye(len(centers))[labels], (points.rows - centers[labels]) / unit])
+        factors, products = waves.T @ (weights * known), waves.T @ (weights * waves)
+        noise = self._noise() / (spread * self._per_column)
+        errors = MODEL_ERROR * products + (ROUNDING_ERROR + noise) * np.eye(len(products))
+        middle = (points.weights @ points.rows) @ self._back
+        usual = np.vstack([np.tile(middle, (len(centers), 1)), np.zeros((known.shape[1] - len(centers), len(middle)))])
+        told = np.linalg.solve(errors, factors)
+        found = usual + np.linalg.solve(told.T @ factors + np.eye(known.shape[1]), told.T @ (seen - factors @ usual))
+        means = found[: len(centers)]
+        return np.asarray(means + (centers - means @ self.map.projection.T) @ self._back)
+
+    @property
+    def _per_column(self) -> float:
+        """The variance of a column, for one of all sums together: random sums keep the total, up to their unit."""
+        return 1 / float(np.sum(self.map.projection**2))
+
+    def _filled(self, points: WeightedRows) -> float:
+        """The deviation of the columns over their bounds."""
+        variance = _squares(points, points.weights @ points.rows) * self._per_column
+        return float(np.sqrt(variance / np.mean(np.square(self.map.bound))))
+
+    def _added_error(self, points: WeightedRows, found: Decoded) -> float:
+        """By what part of itself errors of the means make the squared error larger, as both halves of the waves tell.
+
+        The mean of two estimates errs by half of what they differ by.
+        """
+        halves = [self._means(points, found.centers, half) for half in HALVES]
+        apart = float(found.shares @ np.sum((halves[0] - halves[1]) ** 2, axis=1))
+        own = nearest(points.rows, found.centers)[0]
+        within = _squares(points, found.centers[own]) * self._per_column * len(self.middle)
+        return apart / 4 / within
+
+    def _noise(self) -> float:
+        """Variance of the noise of a private release in each mean of a wave times a column, averaged over columns."""
+        ledger, operator = self.crosses.ledger, self.crosses.operator
+        if ledger is None:
+            return 0.0
+        one = np.abs(operator.mean_of(np.ones(operator.n_sums)))
+        return float(np.mean(one**2) / 2 * ledger.sum_variance / float(self.crosses.units) ** 2)
+
+
+def _directions(operator: SomeDirections) -> tuple[object, ...]:
+    """What decides which sums it takes of a row."""
+    return operator.directions, operator.shift, operator.bound, operator.center
+
+
+def _squares(points: WeightedRows, centers: Double) -> float:
+    """The mean squared distance of points from centers."""
+    return max(float(points.weights @ np.sum((points.rows - centers) ** 2, axis=1)), 1e-300)

@@ -1,0 +1,1 @@
+"""Operators designed for estimators: from a sample, or from declared bounds."""

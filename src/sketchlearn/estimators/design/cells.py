@@ -1,0 +1,404 @@
+"""Operators of Voronoi cells at a pilot, the k-means of a sample: in the columns, or in a few principal directions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+from sklearn.utils.extmath import randomized_svd
+
+from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.values import shortened
+from sketchlearn.estimators.design import frequencies as laws
+from sketchlearn.estimators.design.frequencies import AUTO
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, deviations, thinned
+from sketchlearn.features.bounded import CLIP
+from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.directions import (
+    DIRECTION_BITS,
+    MOST_DIRECTIONS,
+    PLACE_BITS,
+    VALUE_BITS,
+    SomeDirections,
+    packed,
+)
+from sketchlearn.features.moments import SecondMoments
+from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows, kmeans, nearest
+from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
+from sketchlearn.rows.source_base import by_name
+from sketchlearn.sketch.priority_sample import Keeping
+
+WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
+CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
+ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
+CELLS_PER_CLUSTER = 2  # Each cluster of the sample is cut in two; in four gave about the same.
+CELLS_WITH_MORE = 512  # with columns that travel along: borders of clusters follow those of cells
+LEAST_CELLS = 32
+MOST_HALVED = 100  # clusters in the columns themselves, of which each has two cells: twice as many take twice the time
+MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
+DIGITS_PER_COLUMN = 45
+ROWS_PER_CELL = 5  # of the sample, at least
+MOST_COVARYING = 32  # directions of which covariances within cells are noted: twenty centers differ in 19
+NOTE_BYTES = 1.5e5  # of those notes
+ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a covariance of fewer means little
+CLOSENESS = 1 / 16  # of the points of a cluster's cells to its center, in deviations
+ROWS_AT_ONCE = 512
+POWER_ITERATIONS = 4
+REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0  # Other rows may lie so many times as far as those of the sample.
+PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
+
+
+@dataclass(frozen=True)
+class CellsAsked:
+    """What cells are designed for."""
+
+    n_components: int
+    n_directions: int | None  # None: held-out rows choose it; 0: the columns themselves
+    normalize: bool
+    columns_squared: bool  # for variances of each column
+    seed: int
+    along: tuple[int, ...] = ()  # positions of columns that travel along
+
+    def wanted(self, n_features: int) -> bool:
+        """Whether rows of so many columns are put into cells."""
+        return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
+
+
+def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:
+    """The directions that are asked for; None, which means frequencies, for the numbers of a schema if none are.
+
+    They are many where levels are, and profiles and kept rows of such tables need frequencies, unless something else
+    asks for cells.
+    """
+    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not in_cells
+    return None if encoded else n_directions
+
+
+def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Positions of the numbers that columns become which are named, or given by position; none for None.
+
+    >>> columns_along(["b"], ("a", "b", "c"), 3), columns_along(-1, None, 3)
+    ((1,), (2,))
+    """
+    if along is None:
+        return ()
+    wanted: list[Any] = [along] if isinstance(along, str | int | np.integer) else list(along)
+    if all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            raise ValueError(f"the columns have no names: give their positions, such as along=[{width - 1}]")
+        which = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            sizes = [len(column.encoded_names) for column in columns.schema.columns]
+            which = tuple(columns.first_number(i) + j for i in which for j in range(sizes[i]))
+    elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
+        which = tuple(int(i) % width for i in wanted)
+    else:
+        raise ValueError(f"along must be names of columns, or their positions, not {shortened(along)}")
+    if len(set(which)) < len(which):
+        raise ValueError(f"along names a column twice: {shortened(along)}")
+    if len(which) == width:
+        raise ValueError("all columns travel along: leave some to cluster on")
+    return tuple(sorted(which))
+
+
+def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+    """The operator for records like those of a sample."""
+    if asked.n_directions == 0:
+        return _cells_in_columns(asked, sampled, standardize=standardize, n_kept=n_kept)
+    rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
+    n, d = sampled.rows.shape
+    units = deviations(rows.astype(np.float64)) if standardize else np.ones(d)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    center = np.zeros(d) if asked.normalize else mean.astype(np.float32).astype(np.float64)
+    seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
+    counted = np.setdiff1d(np.arange(d), asked.along) if asked.along else slice(None)
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
+    bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
+    bounds = np.full(d, bound)
+    bounds[list(asked.along)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.along)]
+    rng = np.random.default_rng(asked.seed)
+    directions, places = principal_directions(seen[:, counted], asked, rng)
+    n_cells, columns_squared = _size(asked, n, d, len(directions))
+    coarse = n_cells if asked.along else asked.n_components  # along: borders of clusters follow those of many cells
+    more = _places_of(sampled.rows, center, units, directions, counted, normalize=asked.normalize)
+    points = cell_points(more, coarse, n_cells, rng)
+    scaled, shift, unit = whole_directions(directions, bound, places)
+    limit = 2.0**PLACE_BITS
+    everywhere = np.zeros((len(scaled), d), np.int64)
+    everywhere[:, counted] = scaled
+    given = {"units": laws.plain(units)} if standardize else {}
+    operator = CellSums(
+        d,
+        bound=laws.plain(bounds * units),
+        center=None if asked.normalize else laws.plain(center),
+        columns=sampled.columns,
+        n_directions=len(directions),
+        directions=packed(everywhere, "<i2"),
+        cells=packed(np.clip(np.rint(points * unit), -limit, limit), "<i4"),
+        shift=shift,
+        normalize=asked.normalize,
+        squares="columns" if columns_squared else "sum",
+        along=asked.along or None,
+        **given,  # type: ignore[arg-type]
+    )
+    cells = operator.cells_of(rows)
+    spread = _spread(cells, seen[:, counted])
+    covariances = _covariances(unit * places, cells, operator.n_cells)
+    operator = replace(operator, spread=spread, covariances=covariances)
+    if n_kept is None:
+        return operator
+    return operator.with_keeping(Keeping.designed(rows, n_kept, units, asked.seed))
+
+
+def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+    """Cells at the k-means of a sample, in the columns themselves, two for each cluster."""
+    frame, rng = SampleFrame.of(sampled, standardize=standardize), np.random.default_rng(asked.seed)
+    n, d = sampled.rows.shape
+    size = float(np.max(frame.bound / frame.units))
+    seen = (frame.rows / size).astype(np.float32)  # squares of these are float32
+    n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
+    operator = frame.cells_at(size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64))
+    small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
+    if small:
+        covariances = _covariances(seen, operator.cells_of(sampled.rows), operator.n_cells)
+        operator = replace(operator, covariances=covariances)
+    return frame.keeping(operator, n_kept, asked.seed)
+
+
+@dataclass(frozen=True)
+class SampleFrame:
+    """How cells in the columns themselves see a sample: from its mean, in units of errors, up to a bound."""
+
+    sampled: Sampled
+    units: Double
+    center: Double
+    bound: Double
+    standardize: bool
+
+    @classmethod
+    def of(cls, sampled: Sampled, *, standardize: bool) -> SampleFrame:
+        """The frame of a sample, whose bound leaves room for rows beyond it."""
+        rows = sampled.rows
+        units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(rows.shape[1])
+        center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
+        low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+        farthest = np.maximum(high - center, center - low)
+        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+        bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+        return cls(sampled, units, center, bound, standardize)
+
+    @cached_property
+    def rows(self) -> Double:
+        """The rows of the sample, in units of errors."""
+        rows = np.subtract(self.sampled.rows, self.center, dtype=np.float64)
+        return rows if np.all(self.units == 1) else np.divide(rows, self.units, out=rows)
+
+    def cells_at(self, points: Double, radius: float | None = None) -> CellSums:
+        """The operator of cells around points, as they are seen from the center in units of errors."""
+        operator = CellSums.at_points(
+            points,
+            bound=self.bound,
+            center=self.center,
+            units=self.units,
+            units_of_errors=laws.plain(self.units) if self.standardize else None,
+            columns=self.sampled.columns,
+            radius=radius,
+        )
+        return replace(operator, spread=_spread(operator.cells_of(self.sampled.rows), self.rows))
+
+    def keeping(self, operator: CellSums, n_kept: int | None, seed: int) -> CellSums:
+        """The operator, which keeps so many rows."""
+        if n_kept is None:
+            return operator
+        return operator.with_keeping(Keeping.designed(thinned(self.sampled.rows, MOST_ROWS), n_kept, self.units, seed))
+
+
+def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
+    """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
+    k = asked.n_components
+    # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
+    fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
+    wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS), n / ROWS_PER_CELL)
+
+    def room(width: int) -> float:
+        return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)
+
+    columns_squared = asked.columns_squared or room(1 + 2 * d) >= wanted
+    return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
+
+
+def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normalize: bool) -> Single:
+    """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
+    seen = np.empty(rows.shape, np.float32)
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        block: Double = (rows[first : first + ROWS_AT_ONCE] - center) / units
+        if normalize:
+            lengths = np.linalg.norm(block, axis=1)
+            block /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        seen[first : first + ROWS_AT_ONCE] = block
+    return seen
+
+
+def _places_of(
+    rows: NDArray[Any], center: Double, units: Double, directions: Single, counted: Any, *, normalize: bool
+) -> Single:
+    """Where more rows than directions are chosen on lie in those; some at a time, as they are many."""
+    blocks = np.array_split(rows, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE))
+    seen = (_as_errors_see(block, center, units, normalize=normalize)[:, counted] for block in blocks)
+    return np.concatenate([block @ directions.T for block in seen])
+
+
+def _cell_means(cells: NDArray[Any], rows: NDArray[Any]) -> tuple[Single, Double]:
+    """The mean of the rows of each cell, and their number."""
+    sizes = np.bincount(cells).astype(np.float64)
+    inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
+    return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
+
+
+def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
+    """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
+
+    A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
+    """
+    means, sizes = _cell_means(cells, rows)
+    own, n, fitted = 0.0, len(rows), np.sum(sizes > 0)
+    for first in range(0, n, ROWS_AT_ONCE):
+        away = rows[first : first + ROWS_AT_ONCE] - means[cells[first : first + ROWS_AT_ONCE]]
+        own += float(np.einsum("ij,ij->", away, away, dtype=np.float64))
+    return own / n * float(n + fitted) / max(float(n - fitted), 1.0)
+
+
+def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
+    """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
+
+    That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
+    """
+    q = min(places.shape[1], MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))  # in base 64
+    places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
+    if n - np.sum(sizes > 0) < ROWS_PER_DIRECTION * q:
+        return ""
+    own, overall = np.zeros((n_cells, q, q)), np.zeros((q, q))
+    for cell in np.flatnonzero(sizes > 1):
+        here = places[cells == cell].astype(np.float64)
+        left = here - here.mean(axis=0)
+        own[cell] = left.T @ left
+        overall += own[cell]
+        own[cell] *= (sizes[cell] + 1) / (sizes[cell] - 1)
+    overall *= (n + np.sum(sizes > 0)) / (n - np.sum(sizes > 0)) / n
+    found = (own + q * overall) / (sizes + q)[:, None, None]
+    i, j = np.tril_indices(q)
+    return packed(np.column_stack([sizes, found[:, i, j]]), "<f4")
+
+
+def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
+    """Directions in which the rows spread most, and where the rows lie in them.
+
+    Their number is the least with which held-out rows, told apart in them, cost hardly more in all columns.
+    """
+    n, d = rows.shape
+    around = rows - rows.mean(axis=0)  # rows of length 1 lie around no center yet
+    most = min(d, max(n - 1, 1), MOST_DIRECTIONS)
+    p = min(most, asked.n_directions or CANDIDATES[-1])
+    seed = int(rng.integers(2**31))
+    _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
+    alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
+    directions = found[:alive].astype(np.float32)
+    if asked.n_directions is None and d > WIDE:
+        directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
+    return directions, rows @ directions.T
+
+
+def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Generator) -> int:
+    """How many of the first directions tell clusters apart: cells of one half are asked for rows of the other."""
+    n, most = places.shape
+    mixed = rng.permutation(n)
+    known, other = mixed[: n // 2], mixed[n // 2 :]
+    candidates = [p for p in CANDIDATES if p < most]
+    if not candidates or len(known) < 2 * k:
+        return most
+    found = KMeansOfRows(places[known])
+    seen = found.lloyd(found.starts(k, rng), ROUGH_TOLERANCE)[0]
+    labels, points = found.assign(seen)[0], found.centers_of(seen)
+    means, _ = _cell_means(labels, rows[known])
+    means = np.concatenate([means, np.zeros((k - len(means), rows.shape[1]), np.float32)])
+
+    def cost(p: int) -> float:
+        own = nearest(places[other, :p], points[:, :p])[0]
+        return float(np.mean(np.sum((rows[other] - means[own]) ** 2, axis=1)))
+
+    least = cost(most)
+    return next((p for p in candidates if cost(p) <= (1 + ADDED_ERROR) * least), most)
+
+
+def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) -> Single:
+    """Points of cells that suit the sample: the centers of its k-means, each split in two, and again.
+
+    Points of a cluster lie close to its center, so that cells end where clusters do, or at planes through the center,
+    across the axes along which the cluster is long. The cells of a cluster, joined again, have the means of
+    another step of k-means, over all records: on images of digits that was worth more than many finer cells.
+    """
+    centers = np.unique(kmeans(places, k, rng).astype(np.float32), axis=0)
+    labels, found = nearest(places, centers)[0], []
+    costs = np.bincount(labels, np.sum((places - centers[labels]) ** 2, axis=1), minlength=len(centers))
+    halvings = int(math.log2(max(n_cells / k, 1)))
+    once_more = np.argsort(-costs, kind="stable")[: (n_cells >> halvings) - k]  # what cells are left, for the widest
+    for i, center in enumerate(centers):
+        own = places[labels == i] - center
+        _, sizes, axes = np.linalg.svd(own / math.sqrt(max(len(own), 1)), full_matrices=False)
+        offsets = np.zeros((1, places.shape[1]))
+        for size, axis in zip(sizes[: halvings + (i in once_more)], axes, strict=False):
+            offsets = np.concatenate([offsets + size * axis, offsets - size * axis])
+        found.append(center + CLOSENESS * offsets)
+    return np.unique(np.concatenate(found).astype(np.float32), axis=0)
+
+
+def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
+    """Directions as whole numbers, by how many bits projections are shifted, and the steps of a place of 1."""
+    largest = float(np.max(np.abs(directions)))
+    scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
+    # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many
+    steps = 2.0 ** (VALUE_BITS + DIRECTION_BITS) / (bound * largest)
+    farthest = max(float(np.max(np.abs(places))), 1e-300) * PLACE_ROOM * steps
+    shift = max(0, math.ceil(math.log2(farthest / 2**PLACE_BITS))) if farthest > 0 else 0
+    return scaled, shift, steps * 2.0**-shift
+
+
+MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
+
+
+def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> SomeDirections:
+    """Second moments in so many principal directions of a sample."""
+    rows = thinned(sampled.rows, MOST_ROWS)
+    asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
+    around = (rows - rows.mean(axis=0)).astype(np.float32)
+    directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
+    return in_directions(sampled, directions, np.ones(rows.shape[1]))
+
+
+def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
+    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
+    rows, (p, d) = sampled.rows, directions.shape
+    center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
+    seen = (rows - center) / units
+    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
+    bound = reach * (float(np.max(np.abs(seen))) or 1.0)
+    farthest = np.max(np.abs(seen @ directions.T), axis=0)
+    # Places have one range in all directions, so that fixed point, and the noise of a release, suit each.
+    even = directions / np.maximum(farthest, max(float(farthest.max()), 1e-300) / MOST_UNEVEN)[:, None]
+    scaled, shift, _ = whole_directions(even, bound, seen @ even.T)
+    return SomeDirections(
+        d,
+        inner_operator=SecondMoments(p, bound=(2.0**PLACE_BITS,) * p, outside=CLIP),  # No place is outside.
+        n_directions=p,
+        directions=packed(scaled, "<i2"),
+        shift=shift,
+        bound=laws.plain(bound * units),
+        center=laws.plain(center),
+        columns=sampled.columns,
+    )

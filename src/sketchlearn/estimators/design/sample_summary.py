@@ -1,0 +1,225 @@
+"""What a small sample tells about the data: where they lie, how far they spread, how wide clusters are."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.randomness import row_chooser
+from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows
+from sketchlearn.rows.sampling import sample as sample_of
+from sketchlearn.rows.source import is_array, source
+
+MOST_ROWS = 5000
+#: All rows of a table as large: few far ones, of which a sample has too many or too few, decide where clusters lie.
+ROWS_OF_PILOT, ROWS_PER_CENTER, LARGEST_PILOT = 50_000, 100, 200_000
+MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
+ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
+ROUNDING = 1e-12
+EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
+LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be clearer
+LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
+LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have one: that tells no unit
+MOST_CODES = 20  # different values of a column of codes
+STARTS = 3  # of k-means
+ROUNDS = 4  # of clustering in units of the clusters' own deviations
+MOST_SHAPES = 20  # The JSON form of an operator stays small.
+ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
+LEAST_VARIANCE = 1e-6  # of a mixture's component, in the mean variance of the columns
+SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
+
+
+def rows_wanted(task: str, n_components: int = 1) -> int:
+    """How many rows a design for the task looks at, where there are as many."""
+    if task.startswith("mixture"):
+        return MOST_ROWS_FOR_SHAPES
+    return min(max(MOST_ROWS, ROWS_PER_CLUSTER * n_components), MOST_ROWS_FOR_SHAPES)
+
+
+def rows_of_pilot(n_components: int) -> int:
+    """How many rows the k-means of a sample looks at, where there are as many.
+
+    >>> rows_of_pilot(8), rows_of_pilot(1000)
+    (50000, 100000)
+    """
+    return int(np.clip(ROWS_PER_CENTER * n_components, ROWS_OF_PILOT, LARGEST_PILOT))
+
+
+def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
+    """At most so many of the rows, from all over them."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def deviations(rows: Double) -> Double:
+    """The standard deviation of each column; a typical one, where a column never changes."""
+    return _floored(rows.std(axis=0), rows.mean(axis=0))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of a sample: per column the mean, the spread and a unit; in those units, the cost of a row."""
+
+    mean: Double
+    spread: Double
+    units: Double
+    cost: float  # squared distance of a typical row from its cluster's center
+    cluster_costs: Double  # the same, cluster by cluster
+    within: Double  # deviation of rows from their cluster's center, column by column, not in units
+
+    @property
+    def width(self) -> float:
+        """Deviation of all rows, in units."""
+        return math.sqrt(float(np.sum((self.spread / self.units) ** 2)))
+
+
+def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
+    """Measures the clusters that k-means finds in the sample, in the units given or in those where they show best."""
+    mean = sample.mean(axis=0)
+    rows = sample - mean
+    spread = _floored(rows.std(axis=0), mean)
+    k = min(n_clusters, len(np.unique(rows, axis=0)))
+    codes = [len(np.unique(column)) <= MOST_CODES for column in rows.T]
+    floor = np.where(codes, LEAST_CODE_DEVIATION, LEAST_CLUSTER_DEVIATION) * spread
+    if units is None:
+        units, clusters = _clustered(rows, spread, floor, k, seed)
+    else:
+        clusters = Partition.of(rows, k, units, floor, seed)
+    squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
+    d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
+    # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
+    least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
+    cost = max(_typical(squared, d), least)
+    own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
+    return Summary(mean, spread, units, cost, np.array(own or [cost]), clusters.within)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Clusters of a sample, and what is left of its rows without their cluster's mean."""
+
+    labels: NDArray[Any]
+    left: Double
+    within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
+
+    @classmethod
+    def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
+        """By k-means, with columns measured in units; deviations below the floor are not believed."""
+        scaled, rng = KMeansOfRows(rows / units), np.random.default_rng(seed % 2**32)
+        runs = [scaled.lloyd(scaled.starts(k, rng), TOLERANCE) for _ in range(STARTS)]
+        centers = min(runs, key=lambda run: run[1])[0]
+        labels = scaled.assign(centers)[0]
+        left = rows - units * scaled.centers_of(centers)[labels]
+        return cls(labels, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
+
+    def gain(self, spread: Double) -> float:
+        """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
+        shares = np.bincount(self.labels) / len(self.labels)
+        shares = shares[shares > 0]
+        return float(np.sum(np.log(spread / self.within)) + shares @ np.log(shares))
+
+
+def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -> tuple[Double, Partition]:
+    """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
+
+    That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
+    other units, in which they have about the same deviation in all columns, those are the units.
+    """
+    plain = Partition.of(rows, k, np.ones_like(spread), floor, seed)
+    typical = np.exp(np.mean(np.log(spread)))
+    relative = spread / typical
+    if np.all((relative >= 1 / EVEN_SPREADS_FACTOR) & (relative <= EVEN_SPREADS_FACTOR)):
+        return np.ones_like(spread), plain
+    clearest = Partition.of(rows, k, spread, floor, seed)
+    for _ in range(ROUNDS):
+        other = Partition.of(rows, k, clearest.within, floor, seed)
+        clearest = max(clearest, other, key=lambda found: found.gain(spread))
+    if clearest.gain(spread) <= plain.gain(spread) + LEAST_GAIN * len(spread):
+        return spread / np.clip(relative, 1 / EVEN_SPREADS_FACTOR, EVEN_SPREADS_FACTOR) / typical, plain
+    return clearest.within / np.exp(np.mean(np.log(clearest.within))), clearest
+
+
+def _typical(squared: Double, d: int) -> float:
+    """The mean that squared distances would have if they were chi-squared, from their median: outliers do not count."""
+    return float(np.median(squared) / (1 - 2 / (9 * d)) ** 3)
+
+
+def _changing(spread: Double, mean: Double) -> NDArray[np.bool_]:
+    """Which columns change by more than rounding."""
+    return np.asarray(spread > ROUNDING * np.abs(mean))
+
+
+def _floored(spread: Double, mean: Double) -> Double:
+    """Spreads where columns that never change, up to rounding, get a typical one."""
+    alive = _changing(spread, mean)
+    if not np.any(alive):
+        return np.ones_like(spread)
+    return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
+
+
+class Sampled(NamedTuple):
+    """Rows of a sample, whether they come from all over the data, and names of their columns."""
+
+    rows: NDArray[Any]
+    from_all_over: bool
+    columns: tuple[str, ...] | None
+
+    def doubles(self, most: int) -> Sampled:
+        """At most so many of the rows, in double precision."""
+        return self._replace(rows=thinned(self.rows, most).astype(np.float64, copy=False))
+
+
+def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
+    """At most so many rows of a sample; whether they come from all over the data is as told, or else as seen."""
+    return floats_of(data, seed, most, representative).doubles(most)
+
+
+def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
+    """The same, single precision as it is: many rows of many columns would need twice the memory."""
+    if isinstance(data, np.ndarray | list | tuple) and is_array(data):
+        some, columns, from_all_over = data, None, True
+    else:
+        given = source(data)
+        some, from_all_over, _ = sample_of(given, most, row_chooser(seed))
+        columns = given.columns
+    rows = np.asarray(some)
+    rows = rows if rows.dtype == np.float32 else np.asarray(rows, np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError("the sample has missing or infinite values: fill or drop them first")
+    return Sampled(thinned(rows, most), from_all_over if representative is None else bool(representative), columns)
+
+
+def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:
+    """Factors L of the clusters' covariances L L', as `frequencies.Shaped` takes them; none if there are too few rows.
+
+    k-means would cut long clusters into short ones, so a mixture of Gaussians is fitted to the rows: several times to
+    some of them, then the likeliest one to all.
+    """
+    n, d = rows.shape
+    k = min(n_clusters, MOST_SHAPES, n // (ROWS_PER_COLUMN * d))
+    alive = _changing(rows.std(axis=0), rows.mean(axis=0))
+    if k == 0 or not np.any(alive):
+        return ()
+    mean_variance = float(np.mean(rows.var(axis=0)))
+    mixture = GaussianMixture(k, covariance_type="full" if full else "diag", max_iter=SHAPE_ITERATIONS)
+    mixture.set_params(n_init=SHAPE_STARTS, reg_covar=LEAST_VARIANCE * mean_variance, random_state=seed % 2**32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # also: fewer distinct rows than clusters
+        mixture.fit(thinned(rows, MOST_ROWS))
+        if n > MOST_ROWS:
+            mixture.set_params(warm_start=True).fit(rows)
+    large = mixture.weights_ * n >= ROWS_PER_COLUMN * d
+    found = mixture.covariances_[large]
+    variances = np.einsum("kdd->kd", found) if full else found  # a view
+    variances[:, ~alive] = variances[:, alive].mean(axis=1, keepdims=True)  # flat ones took frequencies for themselves
+    numbers = np.linalg.cholesky(found)[:, *np.tril_indices(d)] if full else np.sqrt(found)
+    return tuple(tuple(float(f"{x:.{SHAPE_DIGITS}g}") for x in row) for row in numbers)

@@ -1,0 +1,412 @@
+"""Mixtures of Gaussians from a sketch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted, in_digits, warn_caller
+from sketchlearn.estimators.base.components import (
+    FittedMixture,
+    RowMeanEstimator,
+    SketchMixture,
+    StepEstimator,
+    largest_first,
+    require_rows,
+)
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.model import Document, Known, read_array, saved, word
+from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.choice import ClusterChoice
+from sketchlearn.estimators.choosing import AUTO, ChosenNumber
+from sketchlearn.estimators.design.cells import WIDE
+from sketchlearn.estimators.design.column_ranges import extremes
+from sketchlearn.estimators.design.costs import steps_pay
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS
+from sketchlearn.estimators.gaussian_mixture.solvers import (
+    EMStep,
+    Family,
+    fit_mixture_of_cells,
+    fit_mixture_of_rows,
+    statistics_at_pilot,
+)
+from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.expected_statistics import ExpectedStatistics
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.provenance import Origin
+from sketchlearn.inference.calibration import WeightedRows
+from sketchlearn.inference.cells import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
+from sketchlearn.inference.decoders import decoder_from
+from sketchlearn.inference.decoders.gaussian_mixture import MixtureFit, fit_mixture
+from sketchlearn.inference.decoders.goodness_of_fit import FitTest
+from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target
+from sketchlearn.inference.distributions import (
+    DiagonalGaussian,
+    FullGaussian,
+    KnownGaussian,
+    Mixture,
+    Model,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from sketchlearn.inference.em import cholesky_log_densities, diagonal_log_densities, log_likelihoods
+from sketchlearn.inference.errors.mixtures import errors_of_likelihood, errors_of_sketch
+from sketchlearn.inference.errors.values import ErrorBars, RowMean
+from sketchlearn.inference.moments import part_of
+from sketchlearn.inference.weighted_clusters import RowSample
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.sketch.sums import Sketch
+
+MODELS: dict[str, type[Model]] = {
+    "spherical": SphericalGaussian,
+    "tied": TiedGaussian,
+    "diag": DiagonalGaussian,
+    "full": FullGaussian,
+    "known": KnownGaussian,
+}
+
+
+#: sizes of the covariances of k components in d columns
+SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
+
+
+ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
+LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
+VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
+
+
+def _read_covariances(name: str, value: Any, known: Known) -> Double:
+    return read_array(SHAPES[known["covariance_type"]], None, name, value, known)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedGaussians(FittedMixture):
+    """A mixture of Gaussians; its covariances have the shape that their type says."""
+
+    covariance_type: str = word(*SHAPES)
+    covariances: Double = saved(_read_covariances, lambda value: value.tolist())
+
+    @classmethod
+    def of(cls, fit: MixtureFit, kind: str, choice: ClusterChoice | None = None) -> FittedGaussians:
+        """What was fitted, in the units of the data."""
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
+        if kind in VARIANCES_ALONE:  # no matrices of hundreds of columns
+            variances = mixture.variances()
+            covariances = (variances if kind == "diag" else variances[:, 0]).copy()
+        else:
+            covariances = mixture.covariances() if kind == "full" else mixture.covariances()[0]
+        return cls(
+            weights=mixture.weights,
+            means=mixture.locations,
+            covariance_type=kind,
+            covariances=covariances,
+            fit_test=fit.test.figure,
+            fit_p_value=fit.test.p_value,
+            outcome=fit.outcome,
+            density=mixture,
+            choice=choice,
+        )
+
+    def restored_density(self) -> Mixture:
+        kind, given = self.covariance_type, self.covariances
+        if kind in VARIANCES_ALONE:
+            if np.any(given <= 0):
+                raise ValueError("covariances must be positive definite")
+            shapes = given.reshape(len(given), -1).copy()
+            return Mixture(MODELS[kind](), self.weights, self.means, shapes)
+        matrices = given if kind == "full" else given[None]
+        _check_positive(matrices)
+        if kind == "known":
+            return Mixture(KnownGaussian(given), self.weights, self.means, np.zeros((len(self.weights), 0)))
+        model = MODELS[kind]()
+        return Mixture(model, self.weights, self.means, model.shapes_of(matrices))
+
+    @classmethod
+    def cost_of(cls, known: Known) -> Cost:
+        kind, covariances = known["covariance_type"], known["covariances"]
+        if kind in VARIANCES_ALONE:
+            return Cost()
+        # two triangular factors of each matrix; LAPACK multiplies some numbers in a nanosecond
+        return Cost(6 * covariances.nbytes, covariances.size * (20 + covariances.shape[-1] // 6))
+
+
+@dataclass(eq=False, repr=False)
+class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
+    """A mixture of Gaussians of rows, or from a sketch alone.
+
+    Parameters
+    ----------
+    n_components : number of Gaussians; "auto" lets the sketch tell it (see `choose_k`).
+    max_clusters : the largest number that "auto" looks at.
+    covariance_type : "full", "tied", "diag", "spherical", or "known".
+    covariance : the common covariance matrix, for "known".
+    decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`; by default the
+        sketch has 10 frequencies per parameter of the mixture.
+    n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
+        cells, whose exact means and squares tell the likeliest mixture; there is no `fit_test_` then (it is 0).
+    n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters): EM on
+        a sample gives a first mixture, and each pass over all rows is a step of EM from there, by their exact expected
+        statistics (`ExpectedStatistics`). "auto": for arrays, data frames and rows on a GPU, until a pass gains less
+        than a quarter of the log-likelihood that estimation itself costs, twenty at most; once for all else. There is
+        no `fit_test_` then. Give `n_frequencies` for a sketch of random frequencies instead.
+
+    Attributes
+    ----------
+    weights_, means_ : arrays (n_components,) and (n_components, columns); the component of the largest weight is 0.
+    covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
+        (n_components, columns) for "diag", (n_components,) for "spherical".
+    fit_test_ : squared residual relative to its mean if the rows come from such a mixture: 1 on average then. Above 2,
+        if that is no chance, a warning is given, and the mixture is the likeliest one under a finer density fitted to
+        the sketch. Where the operator declares shapes of clusters (`design` does, from its sample), "diag" and "full"
+        covariances are then held near those: most of what is known of flat clusters comes from the sample.
+    fit_p_value_ : how likely rows of such a mixture are to have a larger `fit_test_`: near 0, they are no such mixture
+        (of very many rows, the slightest difference is seen). None if it is not known, as in files of earlier versions.
+    log_likelihood_, log_likelihood_error_ : the mean log-likelihood of the sketched rows, and one standard deviation of
+        its error, as `SketchKMeans.inertia_` has them.
+    sketch_, outcome_ : the sketch, and how decoding went.
+    standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
+        those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
+        likeliest mixture under it.
+    n_components_, choice_ : the number of Gaussians, and how it was chosen, if it was (a `ClusterChoice`).
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5000, 2)) * [1, 3] + 10 * rng.integers(0, 2, (5000, 1))
+    >>> mixture = skl.SketchGaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
+    >>> np.sqrt(mixture.covariances_).round().tolist()
+    [[1.0, 3.0], [1.0, 3.0]]
+    >>> {name: errors.shape for name, errors in mixture.standard_errors_.items()}
+    {'weights_': (2,), 'means_': (2, 2), 'covariances_': (2, 2)}
+    """
+
+    n_components: int | str = 1  # type: ignore[assignment]
+    _: KW_ONLY
+    covariance_type: str = "full"
+    covariance: ArrayLike | None = None
+
+    model_type = FittedGaussians
+    most_passes = 20
+    covariances_ = model_attribute("covariances")
+
+    @classmethod
+    def parameters_of(cls, model: FittedGaussians) -> Document:
+        kind = model.covariance_type
+        known = {"covariance": model.covariances} if kind == "known" else {}
+        return {**super().parameters_of(model), "covariance_type": kind, **known}
+
+    @property
+    def _number(self) -> int | str:
+        return self.n_components
+
+    @property
+    def n_components_(self) -> int:
+        """The number of Gaussians that were learned."""
+        return len(self.weights_)
+
+    @property
+    def _task(self) -> str:
+        return "mixture-full" if self.covariance_type == "full" else "mixture"
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.covariance_type not in MODELS:
+            raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
+        if (self.covariance is None) == (self.covariance_type == "known"):
+            raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
+
+    def learn_from_sketch(
+        self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
+    ) -> FittedGaussians:
+        if (cells := Cells.of(sketch)) is not None:
+            return self._of_cells(sketch, cells, rng)
+        if isinstance(sketch.operator, ExpectedStatistics):
+            step = EMStep.of(sketch, self._family(sketch.operator.n_features))
+            return FittedGaussians.of(step.fit(), self.covariance_type)
+        sample = self._sample(sketch, sample)
+        k, choice = self._chosen(sketch, sample, rng)
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k)
+        model = self._gaussian(problem.target.n_features)
+        if sample is not None:
+            family = Family(k, self.covariance_type, model)
+            fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
+            self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.test.figure, 3)}")
+        else:
+            progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
+            fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
+        if not fit.test.passes:
+            warn_caller(self._doubt(fit, sample), ConvergenceWarning)
+        elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
+            warn_caller(
+                f"{counted(sketch.count, 'record')} cannot tell the {p:,} parameters of this mixture, which may not "
+                "hold for others: ask for fewer components, or for another covariance_type",
+                ConvergenceWarning,
+            )
+        return FittedGaussians.of(fit, self.covariance_type, choice)
+
+    def _family(self, d: int) -> Family:
+        if self._number == AUTO:
+            raise ValueError(
+                "expected statistics are those of a given number of Gaussians: give n_components that number"
+            )
+        return Family(self._n_components, self.covariance_type, self._gaussian(d))
+
+    def _by_steps(self, glimpse: Glimpse) -> bool:
+        """Whether rows such as these are summed at a pilot."""
+        n, d = glimpse.rows.shape
+        asked = self._number == AUTO or self.decoder != AUTO or not self._suits_cells or self.n_directions != AUTO
+        if asked or not glimpse.representative or d > WIDE or isinstance(glimpse.columns, SchemaColumns):
+            return False
+        return steps_pay(self._n_components, d, self.covariance_type, n)
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+        if not self._by_steps(glimpse):
+            return super().design_operator(glimpse, rng)
+        with one_blas_thread():
+            operator = statistics_at_pilot(
+                glimpse.rows,
+                self._family(glimpse.rows.shape[1]),
+                glimpse.n_rows,
+                rng,
+                extremes=None if glimpse.everything is None else extremes(glimpse.everything),
+                n_kept=MOST_ROWS,
+            )
+        return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
+
+    def step_of(self, sketch: Sketch) -> EMStep | None:
+        if not isinstance(sketch.operator, ExpectedStatistics) or sketch.ledger is not None:
+            return None
+        return EMStep.of(sketch, self._family(sketch.operator.n_features))
+
+    def model_of_step(self, step: EMStep, state: FittedState) -> FittedGaussians:  # noqa: ARG002
+        return FittedGaussians.of(step.fit(), self.covariance_type)
+
+    @property
+    def _directions(self) -> int | str | None:
+        return super()._directions if self.covariance_type in VARIANCES_ALONE else None
+
+    def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
+        """The mixture that cells tell of."""
+        if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
+            raise ValueError(
+                'this sketch of cells tells mixtures of a given number of "diag" or "spherical" Gaussians if it is '
+                'designed with task="mixture"; for others, design it with n_directions=None'
+            )
+        self.check_size(int(np.ceil(sketch.count)))
+        for doubt in cells.doubts(float(cells.shares @ cells.within)):
+            warn_caller(doubt, ConvergenceWarning)
+        return FittedGaussians.of(
+            fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng), self.covariance_type
+        )
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        model, sketch, kind = state.model, state.sketch, state.model.covariance_type
+        if part_of(sketch, CellSums) is not None:
+            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
+        status = model.outcome.status
+        if status is Status.STEP:
+            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=False))
+        if status in (Status.ROWS, Status.ALL_ROWS):
+            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
+        if not FitTest(model.fit_test, model.fit_p_value).passes or status is Status.HIDDEN:
+            require_rows(status)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), len(model.weights))
+        return ErrorBars(errors_of_sketch(sketch, problem, model.density, kind, rng))
+
+    def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
+        """What to say of rows that are not such a mixture."""
+        found = "the likeliest one of the rows that were kept"
+        if sample is None:
+            found = "a likely one under a finer density, with shapes like those that the operator declares"
+        figure = in_digits(fit.test.figure, 3)
+        return (
+            f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test {figure}, about 1 "
+            f"if it did): the mixture is {found}; try more components or another covariance_type"
+        )
+
+    def _gaussian(self, d: int) -> Model:
+        """What components are, in the units of the data."""
+        if self.covariance_type != "known":
+            return MODELS[self.covariance_type]()
+        given = np.asarray(self.covariance, np.float64)
+        if given.shape != (d, d) or not np.allclose(given, given.T) or np.any(np.linalg.eigvalsh(given) <= 0):
+            raise ValueError(f"covariance must be a positive definite matrix of {d} rows and columns")
+        return KnownGaussian(given)
+
+    def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
+        if part_of(sketch, CellSums) is not None:
+            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+        if isinstance(sketch.operator, ExpectedStatistics):
+            if sketch.ledger is not None:
+                return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")
+            step = EMStep.of(sketch, self._family(sketch.operator.n_features))
+            # the step gains what it is expected to, and about as much again at most
+            return RowMean(step.log_likelihood + 1.5 * step.gain, step.gain + ROUNDING)
+        return super()._estimated(sketch, state, rng)
+
+    def _log_densities(self, rows: Double) -> Double:
+        mixture = self.fitted_model().density
+        if self.covariance_type in VARIANCES_ALONE and rows.shape[1] > WIDE:
+            return diagonal_log_densities(rows, mixture.locations, mixture.variances())
+        return cholesky_log_densities(rows, mixture.locations, np.linalg.cholesky(mixture.covariances()))
+
+    @property
+    def log_likelihood_(self) -> float | None:
+        """The mean log-likelihood of all sketched rows."""
+        return self._told("log_likelihood_", self.row_mean().value)
+
+    @property
+    def log_likelihood_error_(self) -> float | None:
+        """One standard deviation of the error of `log_likelihood_`."""
+        return self._told("log_likelihood_error_", self.row_mean().error)
+
+    def measured(self) -> tuple[str, RowMean]:
+        return "mean log-likelihood", self.row_mean()
+
+    def row_values(self, model: FittedGaussians, rows: Double) -> Double:
+        return log_likelihoods(rows, model.density)
+
+    def distance_units(self, model: FittedGaussians) -> Double:
+        within = model.density.weights @ model.density.variances()
+        return np.sqrt(np.maximum(within, LEAST_VARIANCE))
+
+    def fitted_again(self, model: FittedGaussians, sample: WeightedRows) -> Callable[[Double], Double]:
+        mixture = model.density
+        family = Family(len(mixture), self.covariance_type, mixture.model)
+        start = (mixture.weights, mixture.locations, mixture.covariances())
+        again = family.fitted(sample, np.random.default_rng(0), n_init=0, starts=[start])
+        return lambda rows: log_likelihoods(rows, again)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        scores = self.score_samples(X)
+        return -2 * float(np.sum(scores)) + self._n_parameters() * float(np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        return -2 * float(np.sum(self.score_samples(X))) + 2 * self._n_parameters()
+
+    def _n_parameters(self) -> int:
+        mixture: Mixture = self.fitted_model().density
+        return mixture.model.n_parameters(len(mixture), mixture.locations.shape[1]) - 1
+
+
+def _check_positive(matrices: Double) -> None:
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        raise ValueError("covariances must be positive definite") from None
+    if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
+        raise ValueError("covariances must be symmetric")

@@ -1,0 +1,1 @@
+"""Neural networks that generate rows."""

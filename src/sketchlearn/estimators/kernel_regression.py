@@ -1,0 +1,568 @@
+"""Kernel ridge regression from one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted, in_digits, warn_caller
+from sketchlearn.core.values import number, positive, whole
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.model import Document, FittedModel, Known, flag, model_array, saved, scalar
+from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.design.column_ranges import box, checked_bounds, origin_of
+from sketchlearn.estimators.design.frequencies import plain
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
+from sketchlearn.features.composed import SomeColumns
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.frequencies import Gaussian, Probed
+from sketchlearn.features.products import FeatureMoments
+from sketchlearn.files.sketches import operator_from
+from sketchlearn.inference.moments import Moments, needed_part
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.sketch.sums import Sketch
+
+GRID_SIZE = 61  # penalties that are tried
+LEAST_PENALTY, MOST_PENALTY = 1e-12, 10.0  # relative to the variance of all features together
+TINY = 1e-300
+LEAST_FREEDOM = 0.05  # Shares of the records that are left beside the degrees of freedom: below, scores are a gamble.
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """Least squares of targets on features with a penalty on squared coefficients, from their moments.
+
+    Attributes
+    ----------
+    products : covariances of the features, (features, features), in units in which coefficients are penalised alike.
+    crosses : covariances of features and targets, (features, targets).
+    variances : of the targets.
+    count : how many records these are means of.
+    least : the smallest penalty, per record, below which coefficients would follow rounding or a release's noise.
+    """
+
+    products: Double
+    crosses: Double
+    variances: Double
+    count: float
+    least: float = 0.0
+
+    @cached_property
+    def _directions(self) -> tuple[Double, Double, Double]:
+        """Eigenvalues and vectors of the products, and the targets' covariances along these."""
+        values, vectors = np.linalg.eigh(self.products)
+        return np.maximum(values, 0.0), vectors, vectors.T @ self.crosses
+
+    def coefficients(self, penalty: float) -> Double:
+        """Of the features, (targets, features), for a penalty per record."""
+        values, vectors, along = self._directions
+        inverse = np.where(values > 0, 1 / np.maximum(values + penalty, TINY), 0.0)
+        return np.asarray((vectors @ (inverse[:, None] * along)).T)
+
+    def residuals(self, penalty: float) -> Double:
+        """Mean squared error of each target on the records themselves."""
+        values, _, along = self._directions
+        factors = np.where(values > 0, (values + 2 * penalty) / np.maximum(values + penalty, TINY) ** 2, 0.0)
+        return np.asarray(np.maximum(self.variances - factors @ along**2, 0.0))
+
+    def freedom(self, penalty: float) -> float:
+        """Degrees of freedom of the fit, the intercept's included: the trace of the matrix that makes it of targets."""
+        values = self._directions[0]
+        return 1.0 + float(np.sum(values / np.maximum(values + penalty, TINY)))
+
+    def expected_errors(self, penalty: float, n_rows: float | None = None) -> Double:
+        """The squared error of each target to expect at new records.
+
+        Generalised cross-validation, |y - Hy|^2 / n / (1 - trace H / n)^2. With `n_rows`, that of a fit of so many
+        records that are like these: what is left over cannot be learned, 1 - trace H / n is in it already, and the
+        coefficients' own errors add trace H / n_rows.
+        """
+        used = self.freedom(penalty) / self.count
+        if used > 1 - LEAST_FREEDOM:
+            return np.full(len(self.variances), np.inf)
+        if n_rows is None:
+            return self.residuals(penalty) / (1 - used) ** 2
+        return self.residuals(penalty) / (1 - used) * (1 + self.freedom(penalty) / n_rows)
+
+    def score(self, penalty: float, n_rows: float | None = None) -> float:
+        """Expected errors in units of the targets' variances, averaged over those that vary."""
+        varying = self.variances > 0
+        if not np.any(varying):
+            return 0.0
+        return float(np.mean(self.expected_errors(penalty, n_rows)[varying] / self.variances[varying]))
+
+    def best_penalty(self, n_rows: float | None = None) -> float:
+        """The penalty per record of the least score."""
+        total = float(np.trace(self.products))
+        if total <= 0:
+            return max(self.least, 1.0)
+        grid = np.maximum(total * np.geomspace(LEAST_PENALTY, MOST_PENALTY, GRID_SIZE), self.least)
+        return float(grid[int(np.argmin([self.score(penalty, n_rows) for penalty in grid]))])
+
+
+NUMBERS_AT_A_TIME = 1 << 22  # Features that are held while rows are predicted: 32 MB.
+
+
+def _read_waves(name: str, form: Any, known: Known) -> FourierFeatures:
+    found = operator_from(form, "a kernel regression")
+    if not isinstance(found, FourierFeatures) or found.subsample is not None:
+        raise ValueError(f"{name} must be Fourier features without subsample")
+    if found.n_features != known["d"]:
+        raise ValueError(f"{name} is for {found.n_features} columns, not {known['d']}")
+    known["w"] = found.n_sums
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFit(FittedModel):
+    """Targets as sums of features, slopes of the columns, and an intercept."""
+
+    waves: FourierFeatures = saved(_read_waves, lambda operator: operator.to_json())
+    intercepts: Double = model_array("t")
+    coefficients: Double = model_array("t", "w")
+    slopes: Double = model_array("t", "d")  # of columns less the center of the waves
+    r2: Double = model_array("t")  # share of each target's variance that is explained
+    expected_errors: Double = model_array("t")  # squared errors to expect at new records
+    penalty: float = scalar()  # as of `sklearn.kernel_ridge.KernelRidge`
+    freedom: float = scalar()  # degrees of freedom
+    flat: bool = flag(default=True)  # one target, given without a second dimension
+    #: no target was below or above: rows far from all others were predicted far beyond
+    lowest: Double | None = model_array("t", optional=True, default=None)
+    highest: Double | None = model_array("t", optional=True, default=None)
+
+    def check(self) -> None:
+        if self.flat and len(self.intercepts) > 1:
+            raise ValueError("several targets cannot be flat")
+        if (self.lowest is None) != (self.highest is None):
+            raise ValueError("lowest and highest belong together")
+        if self.lowest is not None and self.highest is not None and np.any(self.lowest > self.highest):
+            raise ValueError("the lowest target is above the highest")
+
+    def values(self, rows: Double) -> Double:
+        """The targets of each row, (rows, targets)."""
+        found = np.empty((len(rows), len(self.intercepts)))
+        # contiguous, so that a model that was loaded gives the same bits
+        weights, slopes = (np.ascontiguousarray(part.T) for part in (self.coefficients, self.slopes))
+        weights = weights / self.waves.wave.unit
+        for some in _parts(len(rows), self.waves.n_sums):
+            far = np.flatnonzero(self.waves.beyond(rows[some]) | ~np.all(np.isfinite(rows[some]), axis=1))
+            if len(far):  # a sketch takes them; a prediction would be of another row
+                raise ValueError(f"row {some.start + far[0]}, {self.waves.explain_refusal(rows[some.start + far[0]])}")
+            integers, _ = self.waves.write_rows(rows[some], kernel.n_threads(None))
+            found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
+        return found if self.lowest is None or self.highest is None else np.clip(found, self.lowest, self.highest)
+
+    def within(self, center: Double, reach: Double) -> KernelFit:
+        """The fit of targets that lie no farther than this from a center: nor do their means."""
+        return replace(self, lowest=center - reach, highest=center + reach)
+
+    def in_units(self, widths: Double, centers: Double) -> KernelFit:
+        """The fit of y where this one is of (y - center) / width, of each target."""
+        ends = [None if end is None else end * widths + centers for end in (self.lowest, self.highest)]
+        return replace(
+            self,
+            lowest=ends[0],
+            highest=ends[1],
+            intercepts=self.intercepts * widths + centers,
+            coefficients=self.coefficients * widths[:, None],
+            slopes=self.slopes * widths[:, None],
+            expected_errors=self.expected_errors * widths**2,
+        )
+
+
+def _parts(n_rows: int, width: int) -> Iterator[slice]:
+    step = max(1, NUMBERS_AT_A_TIME // width)
+    return (slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step))
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """The regression of targets on features and columns: their moments, in units of equal penalty.
+
+    The kernel is that of the waves' law plus (x - mean)' (x' - mean) / d, in deviations of the columns, so that what is
+    linear in them needs no features.
+    """
+
+    waves: FourierFeatures
+    units: Double  # of features and columns: what is penalised is the coefficient of a value in this unit
+    means: Double  # of features and columns
+    target_means: Double
+    path: RidgePath
+    raised: bool = False  # whether the noise of a release keeps the penalty up
+
+    @classmethod
+    def of(cls, moments: Moments, operator: FeatureMoments, targets: tuple[int, ...]) -> KernelProblem:
+        """The regression of some columns on the others and on the features."""
+        at = [operator.n_waves + target for target in targets]
+        covariance, variances = moments.covariance, np.diag(moments.covariance)[at]
+        features = [i for i in range(len(moments.mean)) if i not in at]
+        known = variances > (2 * moments.rounding[at]) ** 2  # targets that never change have nothing to explain
+        crosses = covariance[np.ix_(features, at)] * known
+        return cls._of(moments, operator.waves, features, crosses, variances * known, moments.mean[at])
+
+    @classmethod
+    def of_classes(cls, moments: Moments, operator: FeatureMoments, means: Double, shares: Double) -> KernelProblem:
+        """The regression of indicators of classes, from the moments of all and the means of each class."""
+        crosses = ((means - moments.mean) * shares[:, None]).T
+        every = list(range(len(moments.mean)))
+        return cls._of(moments, operator.waves, every, crosses, shares * (1 - shares), shares)
+
+    @classmethod
+    def _of(
+        cls,
+        moments: Moments,
+        waves: FourierFeatures,
+        features: list[int],
+        crosses: Double,
+        variances: Double,
+        target_means: Double,
+    ) -> KernelProblem:
+        rounding = moments.rounding[features]
+        deviations = np.sqrt(np.maximum(np.diag(moments.covariance)[features], 0.0))
+        alive = np.where(deviations > 2 * rounding, deviations, 0.0)[waves.n_sums :]
+        units = inverse_units(alive, waves.n_frequencies, waves.n_sums)
+        products = moments.covariance[np.ix_(features, features)] * np.outer(units, units)
+        least = _norm(units * rounding)
+        raised = moments.noise is not None
+        if moments.noise is not None:
+            least = max(least, moments.noise.deviation * _norm(units * moments.noise.bound[features]))
+        path = RidgePath(products, crosses * units[:, None], variances, moments.count, least)
+        return cls(waves, units, moments.mean[features], target_means, path, raised)
+
+    def fit(self, alpha: float | None) -> KernelFit:
+        """The fit of a penalty, or of that of least generalised cross-validation."""
+        path, count = self.path, self.path.count
+        penalty = path.best_penalty() if alpha is None else max(alpha / count, path.least)
+        scaled = path.coefficients(penalty) * self.units
+        coefficients, slopes = np.split(scaled, [self.waves.n_sums], axis=1)
+        away = self.means.copy()
+        away[self.waves.n_sums :] -= self.waves.middle
+        varying = path.variances > 0
+        residuals = path.residuals(penalty)
+        return KernelFit(
+            waves=self.waves,
+            intercepts=self.target_means - scaled @ away,
+            coefficients=coefficients,
+            slopes=slopes,
+            r2=np.where(varying, 1 - residuals / np.where(varying, path.variances, 1.0), 1.0),
+            expected_errors=np.minimum(path.expected_errors(penalty), np.finfo(np.float64).max),
+            penalty=penalty * count,
+            freedom=path.freedom(penalty),
+        )
+
+
+def inverse_units(deviations: Double, n_frequencies: int, n_waves: int) -> Double:
+    """What features, and columns of these deviations, are multiplied by before coefficients are penalised alike.
+
+    Features become those whose products are the kernel, columns deviations over sqrt(d); columns that never change
+    vanish.
+    """
+    alive = deviations > 0
+    columns = np.where(alive, 1 / np.where(alive, deviations * np.sqrt(len(deviations)), 1.0), 0.0)
+    return np.concatenate([np.full(n_waves, n_frequencies**-0.5), columns])
+
+
+def _norm(sizes: Double) -> float:
+    """The norm of a symmetric matrix of independent errors, of deviation sizes_j sizes_k."""
+    return 2 * float(np.max(sizes)) * float(np.linalg.norm(sizes))
+
+
+FREQUENCIES, FEWEST_FREQUENCIES = 300, 50
+WIDTHS = np.geomspace(0.2, 4.0, 8)  # that are tried, in typical distances of rows from their mean
+DECLARED_WIDTH = 1.0  # where there are no rows to try widths on
+ROUNDS = 2  # of weighing the columns by the fit before; a third one changed errors by less than 0.2 %
+LEAST_WEIGHT = 0.02  # of a column, relative to the mean: no column is left out for good
+ROUND_ROWS, ROUND_FREQUENCIES = 2500, 150  # Weights of columns need fewer of both than widths.
+LATER_ROWS = 20  # Where nobody knows how many rows there will be: so many times as many as in a full sample.
+
+
+def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
+    """How many frequencies: as given, or 300, fewer for few rows."""
+    if given is not None or n_rows is None:
+        return FREQUENCIES if given is None else given
+    return min(FREQUENCIES, max(FEWEST_FREQUENCIES, n_rows // 2))
+
+
+def waves_in_box(
+    low: Double, high: Double, n_frequencies: int, scale: float | None, seed: int, columns: tuple[str, ...] | None
+) -> FourierFeatures:
+    """Features for columns of which nothing but their range is known."""
+    units, d = (high - low) / math.sqrt(12), len(low)  # deviations of values anywhere in the range
+    width = DECLARED_WIDTH * math.sqrt(d) if scale is None else scale
+    return _waves((low + high) / 2, units, n_frequencies, width, seed, columns)
+
+
+def waves_on_sample(
+    rows: Double,
+    targets: Double,
+    n_frequencies: int,
+    scale: float | None,
+    n_rows: int | None,
+    seed: int,
+    columns: tuple[str, ...] | None,
+) -> FourierFeatures:
+    """The features of least error to expect at new rows, once `n_rows` rows like the sample's were learned from.
+
+    Columns in whose direction the target bends count more: their weights are the variances of the slopes of a first
+    fit, found anew from the second. Beside these weights, equal ones are tried.
+    """
+    center, units = rows.mean(axis=0), deviations(rows)
+    if scale is not None:
+        return _waves(center, units, n_frequencies, scale, seed, columns)
+    later = max(len(rows), n_rows or (LATER_ROWS * MOST_ROWS if len(rows) >= MOST_ROWS else 0))
+    with one_blas_thread():
+        trial = Trial.of(rows, targets, center, units, n_frequencies, seed)
+        weights = trial.fewer().weights()
+        equal = np.ones(len(weights))
+        tried = [trial.best_width(w, later) for w in ((equal, weights) if np.any(weights != equal) else (equal,))]
+    score, width = min(tried)
+    chosen = equal if (score, width) == tried[0] else weights
+    return _waves(center, units / np.sqrt(chosen), n_frequencies, width, seed, columns)
+
+
+def _waves(
+    center: Double, units: Double, n_frequencies: int, width: float, seed: int, columns: tuple[str, ...] | None
+) -> FourierFeatures:
+    law = Probed(Gaussian(float(width)), units=plain(units), spread=plain(units), probes=())
+    return FourierFeatures(len(units), n_frequencies, law=law, center=plain(center), seed=seed, columns=columns)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A sample of rows in deviations of the columns, their targets, and frequencies of a kernel of width 1."""
+
+    rows: Double
+    targets: Double
+    frequencies: Double  # (columns, frequencies)
+
+    @classmethod
+    def of(cls, rows: Double, targets: Double, center: Double, units: Double, n_frequencies: int, seed: int) -> Trial:
+        frequencies = _waves(center, np.ones(len(units)), n_frequencies, 1.0, seed, None).frequencies
+        spread = targets.std(axis=0)
+        away = (targets - targets.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        return cls((rows - center) / units, away, frequencies)
+
+    def fewer(self) -> Trial:
+        """The same with fewer rows and frequencies."""
+        both = thinned(np.hstack([self.rows, self.targets]), ROUND_ROWS)
+        rows, targets = np.split(both, [self.rows.shape[1]], axis=1)
+        return Trial(rows, targets, self.frequencies[:, :ROUND_FREQUENCIES])
+
+    def best_width(self, weights: Double, n_rows: int | None = None) -> tuple[float, float]:
+        """The least score and its width, for weights of the columns; of a fit of the sample, or of so many rows."""
+        paths = ((self._path(weights, width)[0], width) for width in self._widths(weights))
+        return min((path.score(path.best_penalty(n_rows), n_rows), width) for path, width in paths)
+
+    def weights(self) -> Double:
+        """What each column counts, 1 on average: the variance of the fit's slope along it."""
+        weights = np.ones(self.rows.shape[1])
+        for _ in range(ROUNDS):
+            _, width = self.best_width(weights)
+            path, units = self._path(weights, width)
+            along = path.coefficients(path.best_penalty()) * units
+            bends = np.zeros(len(weights))
+            turned = self.frequencies * np.sqrt(weights)[:, None] / width
+            phases = self.rows @ turned
+            m = phases.shape[1]
+            for coefficients in along:
+                slopes = (np.cos(phases) * coefficients[m : 2 * m] - np.sin(phases) * coefficients[:m]) @ turned.T
+                bends += slopes.var(axis=0)
+            if not np.mean(bends) > 0:
+                return np.ones(len(weights))
+            weights = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * bends / np.mean(bends)
+        return weights
+
+    def _widths(self, weights: Double) -> Double:
+        return WIDTHS * math.sqrt(float(np.sum(weights * self.rows.var(axis=0))) or 1.0)
+
+    def _path(self, weights: Double, width: float) -> tuple[RidgePath, Double]:
+        """The regression on features of a width and on the columns; and what these are multiplied by."""
+        phases = self.rows @ (self.frequencies * (np.sqrt(weights) / width)[:, None])
+        features = np.hstack([np.cos(phases), np.sin(phases), self.rows])
+        features -= features.mean(axis=0)
+        m, n = self.frequencies.shape[1], len(self.rows)
+        units = inverse_units(features[:, 2 * m :].std(axis=0), m, 2 * m)
+        features *= units
+        crosses = features.T @ self.targets / n
+        return RidgePath(features.T @ features / n, crosses, self.targets.var(axis=0), n), units
+
+
+NEED = "a kernel regression needs a sketch of features' products with the target (skl.design(rows, task='kernel'))"
+
+
+@dataclass(eq=False, repr=False)
+class SketchKernelRegressor(NumberEstimator):
+    """Kernel ridge regression from one pass over the rows, or from a sketch alone: E[y | x], of whatever shape.
+
+    The target is a sum of random Fourier features of the row, of slopes and of an intercept, fitted by least squares
+    with a penalty: kernel ridge regression with the kernel exp(-|x - x'|^2 / (2 scale^2)) + x'x' / d, as far as the
+    features go. Their products with each other and with the target are exact sums, so that the fit is that of all rows.
+    Columns count in units of their deviations, and more where the target bends along them.
+
+    Parameters
+    ----------
+    alpha : the penalty, as of `sklearn.kernel_ridge.KernelRidge`; "gcv" takes the one of least generalised
+        cross-validation, which needs no more than the sketch.
+    n_frequencies : of the features, two for each. None means 300, fewer for fewer than 600 rows. Time and the sketch's
+        size grow with its square: 300 frequencies of 8 columns are 1.5 MB.
+    scale : the kernel's width, in deviations of the columns. None finds it, and weights of the columns, on a sample.
+    bounds : lowest and highest value of each column (the features', then the targets'), as in `SketchLinearRegression`.
+    random_state : seed of the frequencies and of the sample.
+    n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
+
+    Attributes
+    ----------
+    alpha_ : the penalty that was used.
+    r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
+    error_variance_ : the mean squared error to expect at new rows, by generalised cross-validation; one number, or one
+        per target.
+    degrees_of_freedom_ : of the fit: how many coefficients it is worth.
+    sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (2000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(2000)
+    >>> model = skl.SketchKernelRegressor(n_frequencies=50, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), bool(model.error_variance_ < 0.05)
+    (True, True)
+    >>> again = skl.SketchKernelRegressor().fit_sketch(model.sketch_)
+    >>> bool(np.all(again.predict(X) == model.predict(X)))
+    True
+    """
+
+    alpha: float | str = "gcv"
+    _: KW_ONLY
+    n_frequencies: int | None = None
+    scale: float | None = None
+    bounds: Any = None
+
+    model_type = KernelFit
+    alpha_ = model_attribute("penalty")
+    degrees_of_freedom_ = model_attribute("freedom")
+    error_variance_ = shaped_attribute("expected_errors")
+
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "kernel"}
+
+    def check_parameters(self) -> None:
+        if self.n_frequencies is not None:
+            whole("n_frequencies", self.n_frequencies)
+        if self.scale is not None:
+            positive("scale", self.scale)
+        if isinstance(self.alpha, str) and self.alpha == "gcv":
+            return
+        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
+            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+
+        The features and the range of values are chosen on the first 5000 rows, the range with much room; a later row
+        beyond it is refused.
+        """
+        return super().partial_fit(X, y, sample_weight)
+
+    def fit_sketch(self, sketch: Sketch, *, targets: Any = None) -> Self:
+        """Learns from a sketch alone: of `design(..., task="kernel")`'s operator, or of another such estimator.
+
+        The targets are the columns that the features do not see; others, if they are given, are refused.
+        """
+        state = self._state_of(sketch)
+        part = needed_part(sketch, FeatureMoments, NEED)
+        operator: FeatureMoments = part.operator  # type: ignore[assignment]
+        found = targets_of(operator)
+        if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
+            raise ValueError("the sketch was designed for other targets: leave them out")
+        target_numbers(operator.columns, found)
+        table = replace(state.table, targets=found, flat=len(found) == 1)
+        return self._learn(replace(state, table=table), self._generator())
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FeatureMoments:
+        targets, d = list(glimpse.targets), glimpse.rows.shape[1]
+        features = [i for i in range(d) if i not in targets]
+        if not targets or not features:
+            raise ValueError("a kernel regression needs features and at least one target")
+        seed = int(rng.integers(2**31))
+        center, reach = box(glimpse, self.bounds, middle=targets)
+        if len(glimpse.rows):
+            rows = np.asarray(glimpse.rows, np.float64)
+            m = n_frequencies_for(self.n_frequencies, len(rows))
+            waves = waves_on_sample(
+                rows[:, features], rows[:, targets], m, self.scale, glimpse.n_rows, seed, columns=None
+            )
+        else:
+            low, high = (np.broadcast_to(side, d)[features] for side in checked_bounds(self.bounds))
+            waves = waves_in_box(low, high, n_frequencies_for(self.n_frequencies, None), self.scale, seed, columns=None)
+        some = SomeColumns(waves, d, which=tuple(features), columns=glimpse.columns)
+        # Waves are made for the sample's rows, even where bounds are declared.
+        origin = origin_of(self.bounds if not len(glimpse.rows) else None)
+        return FeatureMoments(some, bound=plain(reach), center=plain(center)).with_origin(origin)
+
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002
+        part, table = needed_part(state.sketch, FeatureMoments, NEED), state.table
+        operator: FeatureMoments = part.operator  # type: ignore[assignment]
+        moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
+        problem = KernelProblem.of(moments, operator, table.targets)
+        fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
+        warn_of_doubts(problem, fit)
+        at = list(table.targets)
+        fit = fit.within(operator.middle[at], np.array(operator.bound)[at])
+        numbers = target_numbers(table.columns, table.targets)
+        if numbers:
+            fit = fit.in_units(np.array([n.width for n in numbers]), np.array([n.center for n in numbers]))
+        found = f"R^2 {float(np.mean(fit.r2)):.6g}, {in_digits(fit.freedom, 3)} degrees of freedom"
+        self._say(f"{found}, from {counted(part.count, 'record')}")
+        return fit
+
+    @property
+    def target_positions_(self) -> tuple[int, ...]:
+        """Which columns of the sketched rows are the targets."""
+        return self._sketched_state().table.targets
+
+    @classmethod
+    def parameters_of(cls, model: KernelFit) -> Document:
+        return {"alpha": model.penalty}
+
+    def predict(self, X: Any) -> Double:
+        """The targets of each row."""
+        fit = self.fitted_model()
+        parts = [fit.values(rows) for rows in self.row_blocks(X, np.float64)]
+        values = np.concatenate([np.empty((0, len(fit.intercepts))), *parts])
+        return values[:, 0] if fit.flat else values
+
+
+def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
+    """The columns that the features of an operator do not see."""
+    seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
+    found = tuple(i for i in range(operator.n_features) if i not in seen)
+    if not found:
+        raise ValueError(f"the features of this sketch see all columns, and none is left as a target: {NEED}")
+    return found
+
+
+def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
+    """Warns of fits that explain nothing, or less than they could."""
+    varying = problem.path.variances > 0
+    unexplained = fit.expected_errors[varying] / problem.path.variances[varying]
+    if problem.raised:
+        if np.any(varying) and float(np.max(fit.r2[varying])) <= 0.0:
+            warn_caller(
+                "the noise of the private sketch hides the targets: more records, fewer frequencies, tighter bounds or "
+                "a larger epsilon would help"
+            )
+    elif np.any(unexplained >= 1.0):
+        warn_caller(
+            "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
+            "columns, or there are too few rows to tell"
+        )

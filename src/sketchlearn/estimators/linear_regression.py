@@ -1,0 +1,448 @@
+"""Linear regression from a sketch of second moments."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted, warn_caller
+from sketchlearn.core.values import number, whole
+from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.model import Document, FittedModel, flag, integer, model_array, scalar
+from sketchlearn.estimators.base.state import FittedState, Glimpse, SketchedTable
+from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.design.column_ranges import keeping_rows, second_moments
+from sketchlearn.features.moments import SecondMoments
+from sketchlearn.inference.errors.components import ProductForms
+from sketchlearn.inference.errors.influence import SampledRows
+from sketchlearn.inference.errors.values import ErrorBars
+from sketchlearn.inference.moments import MomentNoise, Moments
+from sketchlearn.rows.schemas.columns import Category
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.sketch.record_weights import heaviest_record
+from sketchlearn.sketch.sums import Sketch
+
+LEAST_FREEDOM = 1e-9  # A row of so much leverage, or more, lies on the fit whatever its target is.
+GRID_SIZE = 33  # penalties that are tried before the best one is refined
+LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e3  # per record, relative to the mean variance of the features
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit(FittedModel):
+    """Coefficients of a linear regression of several targets, and how well they are known."""
+
+    intercepts: Double = model_array("t")
+    coefficients: Double = model_array("t", "d")
+    standard_errors: Double = model_array("t", "d", unknown=-1.0)
+    intercept_errors: Double = model_array("t", unknown=-1.0)
+    r2: Double = model_array("t")  # share of each target's variance that is explained
+    penalty: float = scalar()  # what was added to the diagonal of the sum of products
+    rank: int = integer(0, "d")  # of the features' products, as far as rounding, or a release's noise, allows
+    flat: bool = flag(default=True)  # one target, given without a second dimension
+
+    def check(self) -> None:
+        if self.flat and len(self.intercepts) > 1:
+            raise ValueError("several targets cannot be flat")
+
+    def in_unit(self, target: int, width: float, center: float) -> LinearFit:
+        """The fit of y where this one is of (y - center) / width, for one of the targets."""
+        scale, shift = (np.full(len(self.intercepts), value) for value in (1.0, 0.0))
+        scale[target], shift[target] = width, center
+        return replace(
+            self,
+            intercepts=self.intercepts * scale + shift,
+            coefficients=self.coefficients * scale[:, None],
+            standard_errors=self.standard_errors * scale[:, None],
+            intercept_errors=self.intercept_errors * scale,
+        )
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The regression of some columns on the others: their mean products, centred if there is an intercept."""
+
+    moments: Moments
+    intercept: bool
+    features: tuple[int, ...]
+    targets: tuple[int, ...]
+    products: Double  # of all columns
+    gram: Double  # products of the features
+    variances: Double  # of the targets
+    hidden: int  # directions of the features that vary less than the noise; they are taken to vary as much
+
+    @classmethod
+    def of(cls, moments: Moments, targets: tuple[int, ...], *, intercept: bool) -> Regression:
+        features = tuple(i for i in range(len(moments.mean)) if i not in targets)
+        products = moments.covariance if intercept else moments.covariance + np.outer(moments.mean, moments.mean)
+        variances = np.diag(moments.covariance)[list(targets)]
+        block, columns, hidden = np.ix_(features, features), list(features), 0
+        if moments.noise is not None:
+            about = moments.mean[columns] if intercept else np.zeros(len(features))
+            floored, hidden = moments.noise.only(columns).floored(products[block], about)
+            products = products.copy()
+            products[block] = floored
+        return cls(moments, intercept, features, targets, products, products[block], variances, hidden)
+
+    @property
+    def noise(self) -> MomentNoise | None:
+        """The noise of a private release."""
+        return self.moments.noise
+
+    def fit(self, penalty: float) -> LinearFit:
+        """Minimises the sum of squared errors plus penalty times the squared coefficients."""
+        count, gram = self.moments.count, self.gram
+        inverse, rank = self._inverse(penalty)
+        coefficients, residuals = self._solved(inverse)
+        mean, of_targets = (self.moments.mean[list(columns)] for columns in (self.features, self.targets))
+        intercepts = of_targets - coefficients @ mean if self.intercept else np.zeros(len(of_targets))
+        spread = inverse @ gram @ inverse / count
+        freedom = count - float(np.trace(inverse @ gram)) - self.intercept
+        noise = residuals * count / freedom if freedom > LEAST_FREEDOM * count else np.full_like(residuals, np.nan)
+        at_zero = (1 / count + mean @ spread @ mean) if self.intercept else 0.0
+        released, released_at_zero = self._released(coefficients, intercepts, inverse)
+        return LinearFit(
+            coefficients=coefficients,
+            intercepts=intercepts,
+            standard_errors=np.sqrt(np.outer(noise, np.maximum(np.diag(spread), 0.0)) + released),
+            intercept_errors=np.sqrt(noise * at_zero + released_at_zero),
+            r2=self._explained(residuals),
+            penalty=penalty,
+            rank=min(rank, len(self.features) - self.hidden),
+        )
+
+    def influences(self, coefficients: Double, intercepts: Double, inverse: Double) -> list[ProductForms]:
+        """Of each target: what a row adds to its coefficients and intercept, to first order.
+
+        The solution of A beta = b moves by A^-1 times the mean of features times residuals.
+        """
+        d, columns = len(self.products), list(self.features)
+        mean = self.moments.mean[columns]
+        left = np.zeros((len(columns) + 1, 1 + d))
+        left[:-1, [1 + i for i in columns]] = inverse
+        left[:-1, 0] = 0.0 if self.intercept else inverse @ mean
+        left[-1] = np.eye(1 + d)[0] - mean @ left[:-1] if self.intercept else 0.0
+        forms = []
+        for t, target in enumerate(self.targets):
+            right = np.zeros(1 + d)
+            right[[1 + i for i in columns]], right[1 + target] = -coefficients[t], 1.0
+            right[0] = self.moments.mean[target] - coefficients[t] @ mean - intercepts[t]
+            forms.append(ProductForms(left, right))
+        return forms
+
+    def robust_errors(self, fit: LinearFit, sample: SampledRows) -> tuple[Double, Double]:
+        """Standard errors of coefficients and intercepts that hold whatever the errors' law: HC3.
+
+        Residuals of rows are divided by 1 - leverage, as if the row had not been there (MacKinnon and White 1985).
+        """
+        inverse = self._inverse(fit.penalty)[0]
+        away = sample.rows[:, list(self.features)] - self.moments.mean[list(self.features)] * self.intercept
+        leverages = sample.parts * (self.intercept + np.sum((away @ inverse) * away, axis=1))
+        factors = np.where(leverages < 1 - LEAST_FREEDOM, 1 / np.maximum(1 - leverages, LEAST_FREEDOM), np.nan)
+        forms = self.influences(fit.coefficients, fit.intercepts, inverse)
+        errors = np.sqrt([one.sampled(self.moments, sample, factors) for one in forms])
+        return errors[:, :-1], errors[:, -1]
+
+    def _released(self, coefficients: Double, intercepts: Double, inverse: Double) -> tuple[Double, Double]:
+        """Variances of coefficients and intercepts that are due to the noise of a release."""
+        forms = self.influences(coefficients, intercepts, inverse)
+        variances = np.array([one.released(self.moments) for one in forms])
+        return variances[:, :-1], variances[:, -1]
+
+    def hidden_by_noise(self, fit: LinearFit) -> bool:
+        """Whether no target has coefficients of more than twice the deviation that a private release gives them."""
+        if self.noise is None:
+            return False
+        size = self.noise.bound[list(self.features)]
+        released, _ = self._released(fit.coefficients, fit.intercepts, self._inverse(fit.penalty)[0])
+        return bool(np.all(fit.coefficients**2 @ size**2 < 4 * (released @ size**2)))
+
+    def best_penalty(self) -> float:
+        """The penalty of least generalised cross-validation: n |y - Hy|^2 / (n - trace H)^2, summed over targets.
+
+        Each target counts in units of its variance. From a private sketch, no less than what balances its noise.
+        """
+        typical = float(np.trace(self.gram)) / max(len(self.features), 1) * self.moments.count
+        if typical <= 0:
+            return 0.0
+        grid = np.log(typical) + np.linspace(np.log(LEAST_PENALTY), np.log(MOST_PENALTY), GRID_SIZE)
+        scores = [self._validated(x) for x in grid]
+        best = int(np.argmin(scores))
+        around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)])
+        found = minimize_scalar(self._validated, bounds=around, method="bounded")
+        penalty = float(np.exp(found.x if found.fun < scores[best] else grid[best]))
+        if self.noise is None:
+            return penalty
+        # the noise's squared spectral norm over the features' mean variance, at most that norm
+        bound = self.noise.bound[list(self.features)]
+        norm = float(2 * self.noise.deviation * np.max(bound) * np.linalg.norm(bound))
+        return max(penalty, norm * min(1.0, norm * len(bound) / float(np.trace(self.gram))) * self.moments.count)
+
+    def _validated(self, log_penalty: float) -> float:
+        """The score of generalised cross-validation."""
+        inverse, _ = self._inverse(np.exp(log_penalty))
+        _, residuals = self._solved(inverse)
+        left = 1 - (float(np.trace(inverse @ self.gram)) + self.intercept) / self.moments.count
+        scale = np.where(self.variances > 0, self.variances, 1.0)
+        return float(np.sum(residuals / scale)) / left**2 if left > 1e-9 else np.inf
+
+    def _solved(self, inverse: Double) -> tuple[Double, Double]:
+        """Coefficients, and the mean squared error of each target."""
+        coefficients = (inverse @ self.products[np.ix_(self.features, self.targets)]).T
+        both = np.zeros((len(self.targets), len(self.products)))
+        both[:, list(self.features)] = -coefficients
+        both[np.arange(len(self.targets)), list(self.targets)] = 1.0
+        return coefficients, np.maximum(np.sum((both @ self.products) * both, axis=1), 0.0)
+
+    def _inverse(self, penalty: float) -> tuple[Double, int]:
+        """Of gram + penalty, without directions that are known no better than their rounding; and how many are left."""
+        gram, rounding = self.gram, self.moments.rounding[list(self.features)]
+        matrix = gram + penalty / self.moments.count * np.eye(len(gram))
+        unit = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+        alive = np.flatnonzero(unit > 2 * rounding)
+        inverse = np.zeros_like(matrix)
+        if not len(alive):
+            return inverse, 0
+        unit, relative = unit[alive], rounding[alive] / unit[alive]
+        values, vectors = np.linalg.eigh(matrix[np.ix_(alive, alive)] / np.outer(unit, unit))
+        # the norm of a matrix of independent errors
+        error = 2 * float(np.max(relative)) * float(np.linalg.norm(relative)) + len(gram) * np.finfo(np.float64).eps
+        kept = values > 2 * error
+        root = vectors[:, kept] / np.sqrt(values[kept]) / unit[:, None]
+        inverse[np.ix_(alive, alive)] = root @ root.T
+        return inverse, int(np.sum(kept))
+
+    def _explained(self, residuals: Double) -> Double:
+        """R^2 as scikit-learn has it: a target that never changes is explained wholly or not at all."""
+        variances, least = self.variances, (2 * self.moments.rounding[list(self.targets)]) ** 2
+        constant = variances <= least
+        explained = 1 - residuals / np.where(constant, 1.0, variances)
+        if self.noise is not None:
+            return np.where(constant, 0.0, np.clip(explained, 0.0, 1.0))
+        return np.where(constant, np.where(residuals <= least, 1.0, 0.0), explained)
+
+
+EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
+EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
+
+
+@dataclass(eq=False, repr=False)
+class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
+    """Ordinary least squares from one pass over the rows, or from a sketch of second moments alone.
+
+    The coefficients are those of `sklearn.linear_model.LinearRegression`, up to the rounding of products to 2^-31 of
+    the bounds. Columns that others determine get the smallest coefficients that fit, with a warning.
+
+    Parameters
+    ----------
+    fit_intercept : whether there is an intercept.
+    bounds : lowest and highest value of each column (the features', then the targets'), as a pair of numbers or of
+        lists. By default arrays are looked through; for files a sample tells, with room for values 8 times as far from
+        their mean, and for streams the first rows, with room for 32 times.
+    random_state : seed of the sample that tells the range of files.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and targets stay
+        numbers. The numbers of a category add up to one, so that its coefficients tell of differences between levels.
+
+    Attributes
+    ----------
+    coef_ : array (columns,), or (targets, columns) for several targets.
+    intercept_ : number, or array (targets,).
+    standard_errors_ : of "coef_" and "intercept_", by these names and of the same shapes (see `intervals`). They hold
+        whatever law the errors have, of unequal variances and heavy tails too (HC3), from 4000 rows that `fit` keeps
+        beside the sketch, or a sketch of a design with rows. From a sketch without rows they are the textbook's, for
+        errors of equal variance, which `error_bars().premise` says; from a private one, with what its noise adds.
+    r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
+    rank_ : number of directions of the features that the rows tell apart.
+    sketch_ : the sketch of features and targets; it can be saved, merged, updated and given to `fit_sketch`.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((1000, 2))
+    >>> model = skl.SketchLinearRegression().fit(X, X @ [1.0, -2.0] + 3)
+    >>> model.coef_.round(4).tolist(), round(model.intercept_, 4), round(model.r2_, 4)
+    ([1.0, -2.0], 3.0, 1.0)
+    """
+
+    _: KW_ONLY
+    fit_intercept: bool = True
+    bounds: Any = None
+
+    least_records = 3  # Leverage of rows is counted in.
+    model_type = LinearFit
+    coef_ = shaped_attribute("coefficients")
+    intercept_ = shaped_attribute("intercepts")
+    rank_ = model_attribute("rank")
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+
+        The range of values is taken from the first 5000 rows, with much room; a later row beyond it is refused.
+        """
+        return super().partial_fit(X, y, sample_weight)
+
+    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        return {"task": "moments"}
+
+    def fit_sketch(self, sketch: Sketch, n_targets: int = 1, *, targets: Any = None) -> Self:
+        """Learns from a sketch of second moments alone.
+
+        Parameters
+        ----------
+        sketch : of `SecondMoments`, or of operators concatenated with it.
+        n_targets : the last so many columns are the targets.
+        targets : instead, the name of a target's column, or a list of names or positions.
+        """
+        state = self._state_of(sketch)
+        operator: Any = sketch.operator
+        d = operator.n_features
+        if targets is None:
+            if d < 2:
+                raise ValueError("the sketch has one column, but a regression needs features and targets in it")
+            found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
+        else:
+            found = positions(targets, operator.columns, d)
+        target_numbers(operator.columns, found)
+        table = replace(state.table, targets=found, flat=len(found) == 1)
+        return self._learn(replace(state, table=table), self._generator())
+
+    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
+        return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
+
+    def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
+        regression, table = self._regression(state), state.table
+        fit = self._in_table_units(replace(self._solve(regression), flat=table.flat), table)
+        short = len(regression.features) - fit.rank
+        if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
+            what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
+            drawn = ", and coefficients along those are drawn towards 0" if short else ""
+            warn_caller(
+                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
+                "a larger epsilon would help",
+            )
+        elif regression.noise is None and short > _redundant(table, regression.moments) and not fit.penalty:
+            warn_caller(
+                f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
+                "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
+                "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
+            )
+        self._say(
+            f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"
+        )
+        return fit
+
+    def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:
+        """The fit of targets as the table has them, where a schema standardised them."""
+        for i, target in enumerate(target_numbers(table.columns, table.targets)):
+            fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
+        return fit
+
+    def _regression(self, state: FittedState) -> Regression:
+        moments = Moments.of(state.sketch, "linear regression")
+        return Regression.of(moments, state.table.targets, intercept=bool(self.fit_intercept))
+
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
+        fit, sketch = state.model, state.sketch
+        sample = None if sketch is None else SampledRows.of(sketch)
+        if sample is not None:
+            regression = self._regression(state)
+            coefficients, intercepts = regression.robust_errors(own := self._solve(regression), sample)
+            found = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
+            found = self._in_table_units(found, state.table)
+            errors = self._named(fit, found.standard_errors, found.intercept_errors)
+            return ErrorBars(errors, _too_few_records(errors))
+        if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
+            return ErrorBars(
+                withheld="the noise of the release hides directions of the features, and coefficients along those are "
+                "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
+            )
+        more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
+        errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
+        return ErrorBars(errors, _too_few_records(errors), EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
+
+    @staticmethod
+    def _named(fit: LinearFit, coefficients: Double, intercepts: Double) -> dict[str, Double]:
+        """Errors by the attributes' names, and of their shapes."""
+        if fit.flat:
+            coefficients, intercepts = coefficients[0], intercepts[0]
+        return {"coef_": np.asarray(coefficients), "intercept_": np.asarray(intercepts)}
+
+    def _solve(self, regression: Regression) -> LinearFit:
+        return regression.fit(0.0)
+
+    def predict(self, X: Any) -> Double:
+        """The targets of each row."""
+        fit = self.fitted_model()
+        coefficients, intercepts = fit.coefficients.T, fit.intercepts
+        parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
+        values = np.concatenate([np.empty((0, len(intercepts))), *parts])
+        return values[:, 0] if fit.flat else values
+
+
+@dataclass(eq=False, repr=False)
+class SketchRidge(SketchLinearRegression):
+    """Ridge regression from one pass over the rows, or from a sketch of second moments alone.
+
+    The coefficients minimise |y - X w - b|^2 + alpha |w|^2, as those of `sklearn.linear_model.Ridge`.
+
+    Parameters
+    ----------
+    alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
+        moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
+        the penalty is at least what balances the noise.
+    fit_intercept, bounds, random_state, n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
+
+    Attributes
+    ----------
+    coef_, intercept_, r2_, rank_, sketch_ : as in `SketchLinearRegression`.
+    standard_errors_ : as in `SketchLinearRegression`, around what the penalty leads to with more and more rows of this
+        law and a penalty that grows with them: its bias is not in them.
+    alpha_ : the penalty that was used.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> model = skl.SketchRidge("gcv").fit(X, X[:, 0] + rng.standard_normal(200))
+    >>> bool(0 < model.alpha_ < 100), model.coef_.shape
+    (True, (5,))
+    """
+
+    alpha: float | str = 1.0
+
+    alpha_ = model_attribute("penalty")
+
+    @classmethod
+    def parameters_of(cls, model: LinearFit) -> Document:
+        return {"alpha": model.penalty}
+
+    def check_parameters(self) -> None:
+        if isinstance(self.alpha, str) and self.alpha == "gcv":
+            return
+        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
+            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
+
+    def _solve(self, regression: Regression) -> LinearFit:
+        penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
+        return regression.fit(penalty)
+
+
+def _too_few_records(errors: dict[str, Double]) -> str:
+    """Why some errors are not known, if some are not."""
+    known = all(np.all(np.isfinite(error)) for error in errors.values())
+    return "" if known else "some rows lie on the fit whatever their target is, as there are so few: learn from more"
+
+
+def _redundant(table: SketchedTable, moments: Moments) -> int:
+    """Directions of the features that a schema leaves without meaning: levels add up to one, and some never come."""
+    if not isinstance(table.columns, SchemaColumns):
+        return 0
+    still = np.diag(moments.covariance) <= (2 * moments.rounding) ** 2
+    levels = [isinstance(table.columns.column_at(i), Category) for i in range(len(table.columns))]
+    categories = sum(isinstance(column, Category) for column in table.columns.schema.columns)
+    return categories + int(np.sum(still & np.array(levels)))

@@ -1,0 +1,121 @@
+"""The tasks: one row each. All that has a list of tasks reads it here: the package, files, `info`, the command line.
+
+Nothing heavy is imported: a row says where its estimator lives, and it is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+ENTRY_POINTS = "sketchlearn.tasks"  # the group of those that other packages bring
+
+
+@dataclass(frozen=True)
+class Task:
+    """What can be learned from sketches.
+
+    Parameters
+    ----------
+    name : in model files, and after `sketchlearn fit`.
+    title : what is learned, in plain words.
+    estimator : the class that learns it.
+    home : the module that has the class.
+    """
+
+    name: str
+    title: str
+    estimator: str
+    home: str
+
+    def load(self) -> Any:
+        """The class of the estimator."""
+        return getattr(import_module(self.home), self.estimator)
+
+
+def _own(name: str, title: str, estimator: str, folder_and_file: str) -> Task:
+    return Task(name, title, estimator, f"sketchlearn.estimators.{folder_and_file}")
+
+
+_tasks: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _own("kmeans", "k-means", "SketchKMeans", "clusters.estimators"),
+        _own("kmedians", "k-medians", "SketchKMedians", "clusters.estimators"),
+        _own("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixture.estimator"),
+        _own("stable", "mixture of stable laws", "SketchStableMixture", "stable_mixture"),
+        _own("generator", "network that generates rows", "SketchGenerator", "generators.estimator"),
+        _own("pca", "principal components", "SketchPCA", "principal_components"),
+        _own("ica", "independent components", "SketchICA", "independent_components"),
+        _own("subspaces", "subspace clusters", "SketchSubspaces", "subspaces"),
+        _own("regression", "linear regression", "SketchLinearRegression", "linear_regression"),
+        _own("ridge", "ridge regression", "SketchRidge", "linear_regression"),
+        _own(
+            "kernel",
+            "kernel regression",
+            "SketchKernelRegressor",
+            "kernel_regression",
+        ),
+        _own("classifier", "classes", "SketchClassifier", "classifier.estimator"),
+    )
+}
+OWN_ESTIMATORS = {task.estimator: task for task in _tasks.values()}
+#: what operators are designed for, and whether the number of components must be known for it
+DESIGNS = {
+    "kmeans": True,
+    "mixture": True,
+    "mixture-full": True,
+    "stable": True,
+    "histograms": True,
+    "generator": False,
+    "moments": False,
+    "kernel": False,
+    "ica": False,
+    "subspaces": False,
+}
+
+
+def register_task(task: Task) -> None:
+    """Adds a task of another package, or of a script; a name that is taken is refused.
+
+    Packages do it by an entry point of the group "sketchlearn.tasks" that is a `Task`, and need no call.
+    """
+    if _tasks.get(task.name, task) != task:
+        raise ValueError(f"there is a task {task.name!r} already: choose another name")
+    _tasks[task.name] = task
+
+
+@cache
+def _load_entry_points() -> None:
+    from importlib.metadata import entry_points  # takes longer to import than all else here
+
+    for point in entry_points(group=ENTRY_POINTS):
+        register_task(point.load())
+
+
+def tasks() -> dict[str, Task]:
+    """All tasks by name, those of other packages included."""
+    _load_entry_points()
+    return dict(_tasks)
+
+
+def foreign_tasks() -> dict[str, Task]:
+    """Those of other packages and scripts."""
+    return {name: task for name, task in tasks().items() if task.estimator not in OWN_ESTIMATORS}
+
+
+def designs() -> dict[str, bool]:
+    """What operators can be designed for; other packages' tasks under their own names."""
+    return DESIGNS | dict.fromkeys(foreign_tasks(), False)
+
+
+def task_of(estimator: Any) -> Task:
+    """The task of an estimator."""
+    found = [task for task in tasks().values() if task.estimator == type(estimator).__name__]
+    for task in found:
+        if type(estimator) is task.load():
+            return task
+    known = ", ".join(task.estimator for task in tasks().values())
+    raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")

@@ -1,0 +1,34 @@
+"""Operators: what one record contributes to a sketch."""
+
+from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.composed import Concatenated, SomeColumns, concatenate
+from sketchlearn.features.convolutional import ConvolutionalFeatures
+from sketchlearn.features.cumulants import CumulantFeatures
+from sketchlearn.features.directions import SomeDirections
+from sketchlearn.features.expected_statistics import ExpectedStatistics
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.histograms import Histograms
+from sketchlearn.features.moments import ColumnMoments, SecondMoments, VeroneseMoments
+from sketchlearn.features.operator import Operator
+from sketchlearn.features.products import CrossFeatures, FeatureMoments
+from sketchlearn.features.quadratic import QuadraticFeatures
+
+__all__ = [
+    "CellSums",
+    "ColumnMoments",
+    "Concatenated",
+    "ConvolutionalFeatures",
+    "CrossFeatures",
+    "CumulantFeatures",
+    "ExpectedStatistics",
+    "FeatureMoments",
+    "FourierFeatures",
+    "Histograms",
+    "Operator",
+    "QuadraticFeatures",
+    "SecondMoments",
+    "SomeColumns",
+    "SomeDirections",
+    "VeroneseMoments",
+    "concatenate",
+]

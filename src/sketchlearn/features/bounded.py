@@ -1,0 +1,223 @@
+"""Operators whose rows have a declared bound: rows outside are refused, or moved onto it."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.values import listed, positive, shortened, whole
+from sketchlearn.features.operator import MOST_FEATURES, Operator
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+
+
+def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
+    """The columns' names, if there are as many as columns, all different."""
+    if columns is None:
+        return None
+    names = SchemaColumns(columns) if isinstance(columns, Schema) else columns
+    names = names if isinstance(names, SchemaColumns) else listed(names)
+    if len(names) != n_features or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"columns must be {n_features} different names, not {shortened(columns)}")
+    return names
+
+
+def check_column_numbers(name: str, numbers_of: Any, n_features: int) -> tuple[int, ...]:
+    """Numbers of columns, from 0, at least one and all different."""
+    found = tuple(whole(name, k, 0, n_features - 1) for k in listed(numbers_of))
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"{name} must be different numbers of columns, not {shortened(numbers_of)}")
+    return found
+
+
+def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] | None:
+    """A center as n_features finite numbers of this precision, or None for the origin."""
+    if center is None:
+        return None
+    message = f"center must be {n_features} finite numbers"
+    if isinstance(center, tuple | list) and not all(issubclass(kind, numbers.Real) for kind in set(map(type, center))):
+        raise ValueError(message)  # an array of words would have room for the longest in each place
+    try:
+        values = np.asarray(center)
+    except (TypeError, ValueError):
+        raise ValueError(message) from None
+    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
+        raise ValueError(message)
+    with np.errstate(all="ignore"):
+        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
+    if not np.all(np.isfinite(values)):
+        raise ValueError(message)
+    return tuple(values.tolist()) if np.any(values) else None
+
+
+class Centred(Operator):
+    """An operator that first subtracts a center from each row."""
+
+    center: tuple[float, ...] | None
+    _center_type: ClassVar[type] = np.float64
+
+    def __post_init__(self) -> None:
+        n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
+        center = check_center(self.center, n_features, self._center_type)
+        self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
+
+    @property
+    def middle(self) -> Double:
+        """What is subtracted from each row."""
+        return np.zeros(self.n_features) if self.center is None else np.array(self.center)
+
+
+REFUSE, CLIP = "refuse", "clip"
+REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
+FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
+LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
+SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
+FEATURES_PER_BLOCK = 1 << 18  # Features that are computed at a time, so that memory use does not grow with the rows.
+
+
+class Bounded(Centred):
+    """An operator with a bound. What becomes of a row outside it depends on that row alone."""
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE}
+    outside: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_outside(self.outside)
+
+    @abstractmethod
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows the kernel would refuse for the bound's sake."""
+
+    @abstractmethod
+    def _moved(self, rows: Double) -> Double:
+        """Rows outside the bound, moved onto it but for rounding."""
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self.outside == REFUSE
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        if self.outside == REFUSE:
+            return super().beyond(rows)
+        with np.errstate(all="ignore"):
+            return np.asarray(self._is_outside(rows) & np.all(np.isfinite(rows), axis=1))
+
+    def within(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The rows, those outside moved onto the bound; values that are not finite stay, to be refused."""
+        far = self.beyond(rows)
+        if not far.any():
+            return rows
+        rows = rows.astype(np.float64)
+        with np.errstate(all="ignore"):
+            moved = self._moved(rows[far])
+            # a center so far away that float64 has no number near the bound
+            moved[self._is_outside(moved)] = self.middle
+        rows[far] = moved
+        return rows
+
+
+@dataclass(frozen=True)
+class Boxed(Bounded):
+    """An operator with a bound of each column's distance from the center."""
+
+    n_features: int
+    _: KW_ONLY
+    bound: tuple[float, ...]
+    center: tuple[float, ...] | None = None
+    outside: str = REFUSE
+    columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        table = np.asarray(self.bound, object)
+        given = [table.item()] * self.n_features if table.ndim == 0 else table.tolist()
+        bounds = tuple(positive("bound", b) for b in given)
+        if len(bounds) != self.n_features:
+            raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
+        if max(bounds) > LARGEST_BOUND:
+            raise ValueError(f"bound {max(bounds)!r} is too large for products of values: rescale the data")
+        self._set(bound=bounds)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields.get("bound", ()), tuple):
+            raise ValueError("bound must be a list of numbers, one per column")  # one would stand for thousands
+        return super()._build(fields)
+
+    def _check_factors(self) -> None:
+        """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
+        if min(self.bound) < SMALLEST_BOUND:
+            raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
+
+    @property
+    def ceiling(self) -> int:
+        return FIXED_POINT
+
+    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))
+
+    def _moved(self, rows: Double) -> Double:
+        center, bound = self.middle, np.array(self.bound)
+        moved = np.clip(rows, center - bound, center + bound)
+        # center + bound rounds, perhaps to beyond the bound
+        return np.where(np.abs(moved - center) > bound, np.nextafter(moved, center), moved)
+
+    def explain_refusal(self, row: Double) -> str:
+        column = int(np.argmax(np.abs(row - self.middle) / np.array(self.bound)))
+        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
+
+
+class Blockwise(Boxed):
+    """A boxed operator whose features NumPy computes, a block of rows at a time."""
+
+    @abstractmethod
+    def _write_features(self, away: Double, features: Double) -> None:
+        """Writes the features (n_sums, rows), before rounding, of rows less the center (n_features, rows)."""
+
+    def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
+        """The integers of rows, as floats of shape (n_sums, rows), and the first row beyond the bound, or -1."""
+        features = np.zeros((self.n_sums, len(rows)))
+        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
+        bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
+        if np.any(bad):
+            return features, int(np.argmax(bad))
+        self._write_features(away, features)
+        return np.rint(features, out=features), -1
+
+    def _blocks(self, n_rows: int) -> list[slice]:
+        step = max(1, FEATURES_PER_BLOCK // self.n_sums)
+        return [slice(first, first + step) for first in range(0, n_rows, step)]
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:  # noqa: ARG002
+        added = np.zeros_like(sums)
+        for block in self._blocks(len(rows)):
+            features, bad = self._features(rows[block])
+            if bad >= 0:
+                return int(block.start) + bad
+            if weights is None:
+                added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
+            else:
+                added += features.astype(np.int64) @ weights[block]
+        sums += added
+        return -1
+
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+        integers = np.zeros((len(rows), self.n_sums), np.int64)
+        for block in self._blocks(len(rows)):
+            features, bad = self._features(rows[block])
+            if bad >= 0:
+                return integers, block.start + bad
+            integers[block] = features.T
+        return integers, -1
+
+
+def check_outside(outside: Any) -> None:
+    """Refuses all but the two ways to treat rows outside a bound."""
+    if not isinstance(outside, str) or outside not in (REFUSE, CLIP):
+        raise ValueError(f"outside must be 'refuse' or 'clip', not {shortened(outside)}")

@@ -1,0 +1,410 @@
+"""What every operator offers: sketches, features, and a JSON form that is checked when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import check_names
+from sketchlearn.core.values import truth
+from sketchlearn.features.accumulation import (
+    packed_rows,
+    private_bits,
+    sketch_of_bits,
+    sketch_of_integers,
+    sum_of_rows,
+    weights_of_rows,
+)
+from sketchlearn.features.provenance import WithOrigin, public_design
+from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.kernels import dispatch as kernel
+from sketchlearn.kernels.gpu.driver import Device
+from sketchlearn.kernels.gpu.plans import FeatureWriter
+from sketchlearn.kernels.gpu.rows import DevicePlan
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.source import source
+from sketchlearn.rows.source_base import Block, Source
+from sketchlearn.rows.units import RowsOfUnits, rows_of_units
+from sketchlearn.sketch.batches import Batches
+from sketchlearn.sketch.bits import PackedBits, PrivateBits
+from sketchlearn.sketch.priority_sample import Keeping
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.sums import Sketch
+
+MOST_FEATURES = 2**16
+LEADING_COLUMN = re.compile(r"^column (\d+)")
+Kind = TypeVar("Kind", bound="Operator")
+
+
+class Operator(WithOrigin, ABC):
+    """A map from one record to a vector of integers, and what those mean."""
+
+    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    n_features: int
+    columns: tuple[str, ...] | None
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns; "column 0" and so on, where they have none."""
+        return tuple(f"column {i}" for i in range(self.n_features)) if self.columns is None else self.columns
+
+    @property
+    @abstractmethod
+    def n_sums(self) -> int:
+        """Length of the integer vector."""
+
+    @property
+    @abstractmethod
+    def ceiling(self) -> int:
+        """The largest size of any integer of one record."""
+
+    @abstractmethod
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
+
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]:
+        """As `add_rows`, and how many rows were outside a bound and moved onto it."""
+        return self.add_rows(rows, weights, threads, sums), int(np.count_nonzero(self.beyond(rows)))
+
+    @abstractmethod
+    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+        """The integers of each row, and the first row outside the operator's domain, or -1."""
+
+    @abstractmethod
+    def mean_of(self, sums: Double) -> NDArray[Any]:
+        """The features that integers (or averages of them) stand for."""
+
+    @abstractmethod
+    def explain_refusal(self, row: Double) -> str:
+        """Why a finite row is outside the operator's domain, starting with the column."""
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        """Why that many records (or weight steps) cannot add up to these sums, or None if they can."""
+        most = self.ceiling * units
+        if np.all((sums <= most) & (sums >= -most)):
+            return None
+        return f"the sums are larger than {units:,} records (or weight steps) can add up to"
+
+    @property
+    def in_words(self) -> str:
+        """The operator in a line of plain words."""
+        return repr(self)
+
+    def change_by_record(self) -> Sensitivity:
+        """The most that one more record, or one less, changes the sums."""
+        bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
+        raise ValueError(f"{bound}: its class must define change_by_record")
+
+    def change_by_replacement(self) -> Sensitivity:
+        """The most that another record in place of one changes the sums: one leaves, the other one comes."""
+        return self.change_by_record().replaced(self.n_sums)
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        """Whether finite rows are refused for their values, so that a sketch tells that there were none such.
+
+        So it is, unless a class says otherwise.
+        """
+        return True
+
+    @property
+    def error_units(self) -> tuple[float, ...] | None:
+        """The units of the columns in which squared errors count, if they are not those of the table."""
+        return None
+
+    def with_columns(self, columns: tuple[str, ...] | None) -> Self:
+        """The same operator for columns of these names."""
+        return replace(self, columns=columns).with_origin(self.origin)  # type: ignore[type-var]
+
+    @property
+    def side_by_side(self) -> tuple[Operator, ...]:
+        """The operators whose features it puts side by side: itself alone, unless it is concatenated."""
+        return (self,)
+
+    def leaves(self, sketch: Sketch) -> list[Sketch]:
+        """The sketch of each part, or of its parts if it is concatenated itself."""
+        return [sketch]
+
+    def part(self, kind: type[Kind]) -> Kind | None:
+        """The operator itself, or the part of a concatenated one, of this kind; None if there is none."""
+        return self if isinstance(self, kind) else None
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Which rows are kept beside the sums; None if none are."""
+        return None
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether it is one of the operators that keep rows if they are given a rule."""
+        return False
+
+    def with_keeping(self, rule: Keeping | None) -> Self:  # noqa: ARG002
+        """The same operator, keeping rows by this rule."""
+        raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
+
+    def without_keeping(self) -> Self:
+        """The same operator, keeping no rows."""
+        return self if self.keeping is None else self.with_keeping(None)
+
+    @property
+    def packed_bits(self) -> int | None:
+        """Bits that hold each integer of each record, an odd number below 2^bits in size; None if none do."""
+        return None
+
+    @property
+    def one_bit(self) -> bool:
+        """Whether each integer of each record is +1 or -1, so that 64 of them go into a word."""
+        return self.packed_bits == 1
+
+    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which rows are outside a bound and moved onto it before they contribute."""
+        return np.zeros(len(rows), bool)
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        """Warns where the features of such rows would tell nothing."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it takes to draw its random numbers and to digest them; known before, from the fields alone."""
+        return Cost()
+
+    def random_parts(self) -> list[NDArray[Any]]:
+        """All that was drawn from the seed, for the digest."""
+        return []
+
+    def sketch(
+        self,
+        data: Any,
+        *,
+        sample_weight: Any = None,
+        nulls: str = "error",
+        n_jobs: int | None = None,
+        progress: bool = False,
+        unit: Any = None,
+        rows_per_unit: int | None = None,
+        device: str | None = None,
+        batch: str | None = None,
+    ) -> Sketch:
+        """The sketch of rows: of arrays, data frames, Arrow tables, files, or iterables of those.
+
+        Parameters
+        ----------
+        data : rows of n_features numbers, as `source` takes them. Memory use does not grow with their number. Of a
+            table with names, the operator's `columns` are read.
+        sample_weight : one weight per row, where their number is known before they are read. Integers count as
+            repetitions, exactly; if any is a fraction, all are rounded to multiples of 2^-16.
+        nulls : "error" refuses rows with missing or infinite values, "drop" leaves them out.
+        n_jobs : threads; None means all cores. The result does not depend on it.
+        progress : show a progress bar on standard error.
+        unit : whose rows they are, where private releases shall protect people (or the like) rather than rows: the name
+            of the column of their ids, which is no feature, or an array of ids. The data are then read twice.
+        rows_per_unit : how many rows of one unit count: those of the smallest hashes of the row's values and the
+            unit's id, whatever the order of the rows, batches and files.
+        device : where the features are computed: "cpu", "cuda" (all GPUs), "cuda:1" (that one), or "auto" (GPUs, if
+            there are any). None means where the rows are: arrays of torch, CuPy and JAX may be on a GPU. The result
+            does not depend on it.
+        batch : a name of this batch of rows. Sketches of the same rows have the same batch id and are not added twice
+            by mistake; a name tells apart batches of equal rows, such as a sensor's readings of two hours.
+
+        Examples
+        --------
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+        >>> operator.sketch(np.arange(8.0).reshape(4, 2), unit=["ann", "ann", "ann", "bob"], rows_per_unit=2).count
+        3
+        """
+        threads = kernel.n_threads(n_jobs)
+        if sample_weight is not None and (unit is not None or rows_per_unit is not None):
+            raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
+        rows, protected = self._rows(data, nulls, unit, rows_per_unit)
+        sample_weight = rows.weights if sample_weight is None else sample_weight
+        if sample_weight is not None and rows.n_rows is None:
+            raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
+        weights, bits, heaviest = weights_of_rows(sample_weight, rows.n_rows or 0)
+        units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
+        notes = (summed.clipped, heaviest, summed.kept, Batches.just_read(), protected)
+        sketch = Sketch(self, summed.sums, units, bits, (), None, *notes)
+        return sketch if batch is None else sketch.as_one_batch(batch)
+
+    def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
+        """What computes its features on a GPU; None where the processor does."""
+        return None
+
+    def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:  # noqa: ARG002
+        """What writes the integers of its first n frequencies, row by row, on a GPU; None where the processor does."""
+        return None
+
+    def features(self, data: Any, *, n_jobs: int | None = None) -> NDArray[Any]:
+        """Phi(x) of each row; the mean over rows is the mean of their sketch."""
+        return self.mean_of(np.concatenate(list(self._integers(data, n_jobs))).astype(np.float64))
+
+    def pack(
+        self, data: Any, *, epsilon: float | None = None, assume_public_design: bool = False, n_jobs: int | None = None
+    ) -> Any:
+        """What rows contribute to their sketch, in one bit each or in a few (`packed_bits`): `PackedBits`.
+
+        Several bits of an integer are the signs of its powers of two. Those of the highest power come first, of all
+        integers. With epsilon, for single bits, `PrivateBits`: a randomised response per row, which costs epsilon, for
+        a server that nobody trusts. Pack each row once. An undeclared operator needs assume_public_design=True.
+
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
+        >>> operator.sketch_packed(operator.pack(np.eye(3))) == operator.sketch(np.eye(3))
+        True
+        >>> declared = operator.with_origin("declared")
+        >>> print(declared.sketch_packed(declared.pack(np.eye(3), epsilon=2.0)).ledger)
+        local privacy: epsilon 2 for replacing one record; randomised response noise of deviation 28.2 on each sum
+        """
+        self._require_bits()
+        if epsilon is not None:
+            if not self.one_bit:
+                raise ValueError("randomised responses are of single bits: use wave='square', or leave out epsilon")
+            public_design(self, truth("assume_public_design", assume_public_design))
+            return private_bits(self._integers(data, n_jobs), self.n_sums, epsilon)
+        n_bits = self.packed_bits or 1
+        words = packed_rows(self, self._source(data), n_bits, kernel.n_threads(n_jobs))
+        return PackedBits(words, n_bits * self.n_sums)
+
+    def sketch_packed(
+        self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None, batch: str | None = None
+    ) -> Sketch:
+        """The sketch of the rows that `pack` packed: the same integers, or the same on average if they are private.
+
+        `batch` is a name of these rows, as of `sketch`.
+        """
+        self._require_bits()
+        sketch = sketch_of_bits(self, bits, sample_weight)
+        return sketch if batch is None else sketch.as_one_batch(batch)
+
+    def sketch_features(self, features: Any, *, sample_weight: Any = None, batch: str | None = None) -> Sketch:
+        """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
+
+        Parameters
+        ----------
+        features : array of shape (rows, frequencies)
+            Values of the wave, between -1 and 1 in each part, real or complex as it is. Those that are larger than the
+            wave's are scaled down to it, and their rows counted as `clipped`.
+        sample_weight : array, default=None
+            How often each row counts.
+        batch : str, default=None
+            A name of these rows, as of `sketch`.
+
+        Examples
+        --------
+        >>> import numpy as np, sketchlearn as skl
+        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
+        >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
+        True
+        """
+        sketch = sketch_of_integers(self, self.integers_of_features(features), sample_weight)
+        return sketch if batch is None else sketch.as_one_batch(batch)
+
+    def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
+        """What rows of these features add to a sketch, (rows, n_sums)."""
+        raise ValueError(
+            f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
+            "of the operator, operator.part(skl.FourierFeatures)"
+        )
+
+    def clip_contributions(self, integers: Integers) -> Integers:
+        """Rows of integers that something else computed, (rows, n_sums), within the operator's sensitivity."""
+        return self.change_by_record().clipped(np.clip(integers, -self.ceiling, self.ceiling))
+
+    def _require_bits(self) -> None:
+        if self.packed_bits is None:
+            other = "use wave='square' or skl.waves.QuantizedCosine(bits), without subsample"
+            raise ValueError(f"this operator's features are not single bits, nor a few: {other}")
+
+    def _source(self, data: Any, nulls: str = "error") -> Source:
+        """The data's rows, of the operator's own columns."""
+        rows = source(data, nulls=nulls)
+        if self.columns is None and isinstance(rows.columns, SchemaColumns):
+            raise ValueError("the rows are encoded by a schema that the operator lacks: give it to design, too")
+        return rows if self.columns is None else rows.only(self.columns)
+
+    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, ProtectedUnit | None]:
+        """The data's rows or, where units are given, at most so many of each."""
+        if unit is not None or most is not None:
+            data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
+        rows = self._source(data, nulls)
+        return rows, ProtectedUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
+
+    def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
+        """The integers of each row, block by block; the first block is empty."""
+        threads = kernel.n_threads(n_jobs)
+        yield self.write_rows(np.empty((0, self.n_features)), 1)[0]
+        for block in self._source(data).blocks(self.n_features):
+            integers, bad = self.write_rows(block.rows, threads)
+            self.accept(block, bad)
+            yield integers
+
+    def accept(self, block: Block, bad: int) -> None:
+        """Complains about row `bad` of a block, unless it is -1."""
+        if bad < 0:
+            return
+        row = block.rows[bad].astype(np.float64)
+        odd = np.flatnonzero(~np.isfinite(row))
+        if len(odd):
+            reason = f"column {odd[0]} is {row[odd[0]]}: fill or drop infinite values first"
+        else:
+            with np.errstate(all="ignore"):
+                reason = self.explain_refusal(row)
+        raise ValueError(f"{block.name(bad)}, {self.with_names(reason)}")
+
+    def with_names(self, reason: str) -> str:
+        """A sentence that begins with the number of a column, with its name instead if it has one."""
+        names = self.columns
+        return LEADING_COLUMN.sub(lambda found: f"column {names[int(found[1])]!r}", reason) if names else reason
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that was drawn from the seed."""
+        total = hashlib.sha256()
+        for part in self.random_parts():
+            total.update(np.ascontiguousarray(part).astype(part.dtype.newbyteorder("<"), copy=False).data)
+        return total.hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        check_names("a column", self.columns or ())  # a file of it could not be read again
+        return {**super().to_json(), "digest": self.digest}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        operator = cls.unverified(form)
+        operator.verify(form)
+        return operator
+
+    @classmethod
+    def unverified(cls, form: Any) -> Self:
+        """The described operator, before its random numbers are drawn and compared with the digest."""
+        return super().from_json(form)
+
+    @classmethod
+    def _build(cls, fields: dict[str, Any]) -> Self:
+        operator = super()._build({name: value for name, value in fields.items() if name != "digest"})
+        check_names("a column", operator.columns or ())
+        return operator
+
+    def verify(self, form: dict[str, Any]) -> None:
+        """Refuses a JSON form whose random numbers are not those that are drawn here."""
+        if form.get("digest") != self.digest:
+            wrong = f"{type(self).__name__}: the random numbers drawn here are not those that its digest was made of"
+            raise ValueError(f"{wrong}: use the version of sketchlearn that wrote it")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields and the origin alone: what is cached is made anew where the pickle is read."""
+        kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
+        return {name: self.__dict__[name] for name in kept if name in self.__dict__}

@@ -1,0 +1,1 @@
+"""Sketches, designs, schemas and checkpoints as files."""

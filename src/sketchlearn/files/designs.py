@@ -1,0 +1,86 @@
+"""Designs as files: the operator that several machines share, so that their sketches merge."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sketchlearn.core.containers import DESIGN, SCHEMA, from_document, read, to_document, write
+from sketchlearn.core.limits import FormatError, loading
+from sketchlearn.features.operator import Operator
+from sketchlearn.files.sketches import expecting, operator_from
+from sketchlearn.rows.schemas.table_schema import Schema
+
+DESIGN_VERSION = 1
+
+
+def design_to_bytes(operator: Operator, made: dict[str, Any] | None = None) -> bytes:
+    """A design as the bytes of a file; `made` says how it came about, for people."""
+    return to_document(DESIGN, DESIGN_VERSION, {"operator": operator.to_json(), "made": made or {}})
+
+
+@loading()
+def design_from_bytes(data: bytes) -> tuple[Operator, dict[str, Any]]:
+    """The operator of a design file and how it was made."""
+    with expecting("design", data):
+        document = from_document(data, DESIGN, DESIGN_VERSION)
+    if document.keys() != {"kind", "version", "operator", "made"} or not isinstance(document["made"], dict):
+        raise FormatError("a damaged design: it must have an operator, a note how it was made, and nothing else")
+    return operator_from(document["operator"], "a design"), document["made"]
+
+
+def save_design(operator: Operator, path: str | os.PathLike[str], made: dict[str, Any] | None = None) -> None:
+    """Writes an operator to a JSON file, so that others can sketch with it.
+
+    >>> import sketchlearn as skl, tempfile
+    >>> operator = skl.design(bounds=([0, 0], [1, 1]), n_components=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skl.save_design(operator, f"{folder}/design.json")
+    ...     skl.load_design(f"{folder}/design.json") == operator
+    True
+    """
+    write(path, design_to_bytes(operator, made))
+
+
+def load_design(path: str | os.PathLike[str]) -> Operator:
+    """Reads an operator from a design file; a `FormatError` says in a sentence why a file is refused."""
+    return read(path, design_from_bytes)[0]
+
+
+SCHEMA_VERSION = 1
+
+
+def schema_to_bytes(schema: Schema) -> bytes:
+    """A schema as the bytes of a file."""
+    return to_document(SCHEMA, SCHEMA_VERSION, {"schema": schema.to_json()})
+
+
+@loading()
+def schema_from_bytes(data: bytes) -> Schema:
+    """The schema of a file; a `FormatError` says in a sentence why a file is refused."""
+    with expecting("schema", data):
+        document = from_document(data, SCHEMA, SCHEMA_VERSION)
+    if document.keys() != {"kind", "version", "schema"}:
+        raise FormatError("a damaged schema file: it must have a schema, and nothing else")
+    try:
+        return Schema.from_json(document["schema"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"not a schema that this version can use: {error}") from None
+
+
+def save_schema(schema: Schema, path: str | os.PathLike[str]) -> None:
+    """Writes a schema to a JSON file, which can be edited: `load_schema` checks it.
+
+    >>> import sketchlearn as skl, tempfile
+    >>> schema = skl.Schema([skl.schemas.Number("age"), skl.schemas.Flag("member")])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skl.save_schema(schema, f"{folder}/schema.json")
+    ...     skl.load_schema(f"{folder}/schema.json") == schema
+    True
+    """
+    write(path, schema_to_bytes(schema))
+
+
+def load_schema(path: str | os.PathLike[str]) -> Schema:
+    """Reads a schema from a file; a `FormatError` says in a sentence why a file is refused."""
+    return read(path, schema_from_bytes)

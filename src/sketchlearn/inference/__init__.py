@@ -1,0 +1,1 @@
+"""From sketches to parameters: pilots and steps, decoders, calibration, EM, standard errors."""

@@ -1,0 +1,66 @@
+"""Hierarchical splitting: one Gaussian for all records, then each is split in two, until there are enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.decoders.loop import Decoder, State
+from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import prune, refine
+from sketchlearn.inference.distributions import Mixture
+
+REFINEMENT_ITERATIONS = 100
+CLUSTERS_PER_REPLACEMENT = 4  # At full size, a step replaces one component for this many clusters.
+VARIANCE_OF_HALVES = 0.25  # along the split, relative to that before
+
+
+@dataclass(frozen=True)
+class HierarchicalSplitting(Decoder):
+    """Splits all components along their widest coordinates, mu +- sigma e, and refines them together: log2 n rounds.
+
+    The last of these rounds splits only those that spread most. No split reaches a cluster far from all components: at
+    full size, steps replace the components that are missed least, as CL-OMPR does. (Keriven et al. 2018, algorithm 2.)
+    """
+
+    def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
+        return State(problem.one_gaussian)
+
+    def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
+        target, mixture, most = problem.target, state.mixture, problem.n_atoms
+        if len(mixture) < most:
+            mixture = split(mixture, most - len(mixture))
+        else:
+            added = -(-problem.n_components // CLUSTERS_PER_REPLACEMENT)
+            mixture = prune(target, ClOmpr.grown(problem, mixture, added, rng), most)
+        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
+        return State(mixture, cost, state.iterations + done)
+
+
+def split(mixture: Mixture, n: int) -> Mixture:
+    """The mixture with up to n components, those that spread most, in two halves along their widest coordinates."""
+    by_column = mixture.variances()
+    directions, variances = np.eye(by_column.shape[1])[by_column.argmax(axis=1)], by_column.max(axis=1)
+    chosen = np.argsort(-mixture.weights * variances)[:n]
+    away = np.zeros_like(directions)
+    away[chosen] = directions[chosen] * np.sqrt(variances[chosen])[:, None]
+    weights, shapes = mixture.weights.copy(), mixture.shapes.copy()
+    weights[chosen] /= 2
+    shapes[chosen] = _narrowed(shapes[chosen], directions[chosen])
+    return Mixture(
+        mixture.model,
+        np.concatenate([weights, weights[chosen]]),
+        np.concatenate([mixture.locations + away, mixture.locations[chosen] - away[chosen]]),
+        np.concatenate([shapes, shapes[chosen]]),
+    )
+
+
+def _narrowed(shapes: Double, directions: Double) -> Double:
+    """Shapes of halves: variances of all coordinates, those and a stretch along some direction, or one for all."""
+    factors, d = 1 - (1 - VARIANCE_OF_HALVES) * directions, directions.shape[1]
+    if shapes.shape[1] == 2 * d:
+        return np.hstack([shapes[:, :d] * factors, shapes[:, d:] * np.sqrt(factors)])
+    return shapes * (factors if shapes.shape[1] == d else factors.mean(axis=1, keepdims=True))

@@ -1,0 +1,142 @@
+"""CL-AMP: approximate message passing on the phases that the components' locations have at each frequency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sketchlearn.core.arrays import Single
+from sketchlearn.inference.decoders.loop import Decoder, State
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import best_weights, prune, refine
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.kernels import dispatch as kernel
+
+REFINEMENT_ITERATIONS = 100
+COMPONENTS_PER_REDRAW = 8  # Attempts after the first redraw one of so many components, those that are missed least.
+KEPT_VARIANCE = 1.0  # at which the components that are not redrawn start
+GOOD_MISFIT = 1.5  # Below it, no further attempt is made.
+SETTLED_STEP = 1e-3  # of the locations, in deviations of a cluster
+FIXED_ITERATIONS = 5  # after which weights and variance are learned, too
+LEAST_WEIGHT = 0.1  # in units of 1 / k; without weight, a component would not hear of the sketch
+NODES = np.linspace(-3.5, 3.5, 21, dtype=np.float32)  # at which posteriors are summed, in deviations before
+
+
+@dataclass(frozen=True)
+class ClAmp(Decoder):
+    """Estimates each phase omega_j . c_l from z_j, given estimates of all others, and each c_l from its phases.
+
+    The messages are Gaussian, with one variance per component; the noise is as large as what the estimates leave of the
+    sketch, which keeps wrong estimates from becoming certain. Weights and the shared variance are updated in between.
+    Each step is an attempt, refined: the first starts at random locations, others redraw some. (Byrne, Chatalic,
+    Gribonval and Schniter, arXiv 1712.02849; here with damping, and with posteriors summed on a grid.)
+
+    Parameters
+    ----------
+    attempts : to make, as long as the misfit is large.
+    iterations : of message passing, at most, per attempt.
+    damping : part of the way that each update goes.
+    """
+
+    attempts: int = 8
+    iterations: int = 60
+    damping: float = 0.5
+
+    def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
+        mixture, attempts = self.passed(problem, state.mixture, rng), state.iterations + 1
+        mixture, cost, _ = refine(problem.target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
+        if cost > state.cost:
+            mixture, cost = state.mixture, state.cost
+        return State(mixture, cost, attempts, attempts >= self.attempts or problem.misfit(cost) < GOOD_MISFIT)
+
+    def passed(self, problem: Problem, before: Mixture, rng: np.random.Generator) -> Mixture:
+        """The mixture after message passing from random locations, but for those kept of an earlier mixture."""
+        target, k = problem.target, problem.n_components
+        d, m = target.n_features, len(target)
+        prior = float(np.mean(problem.spread**2))
+        length = np.sqrt(np.maximum(target.frequencies.lengths, 1e-12))
+        A = target.frequencies.omega / length[:, None]
+        locations = rng.standard_normal((k, d)) * problem.spread
+        q = np.full((k, 1), prior, np.float32)  # variance of each component's location, per coordinate
+        if len(before) and k > 1:
+            kept = prune(target, before, k - -(-k // COMPONENTS_PER_REDRAW)).locations
+            locations[: len(kept)], q[: len(kept)] = kept, KEPT_VARIANCE
+        mixture = replace(problem.start, weights=np.full(k, 1 / k), locations=locations)
+        c = locations.astype(np.float32)
+        s, precision = np.zeros((k, m), np.float32), np.zeros((k, 1), np.float32)
+        for i in range(self.iterations):
+            p = c @ A.T - q * s
+            shift, share = phase_posteriors(target, mixture, p * length, np.sqrt(q) * length)
+            rate = np.float32(self.damping if i else 1.0)
+            s += rate * (shift / np.sqrt(q) - s)
+            precision += rate * (np.maximum(1 - share.mean(axis=1, keepdims=True), 1e-3) / q - precision)
+            r_variance = d / m / precision
+            gain = prior / (prior + r_variance)
+            step = rate * (gain * (c + r_variance * (s @ A)) - c)
+            c += step
+            q += rate * (gain * r_variance - q)
+            mixture = replace(mixture, locations=problem.box.clip(c.astype(np.float64)))
+            if i >= FIXED_ITERATIONS:
+                mixture = self.learned(problem, mixture)
+            if np.abs(step).max() < SETTLED_STEP:
+                break
+        return mixture
+
+    @staticmethod
+    def learned(problem: Problem, mixture: Mixture) -> Mixture:
+        """The mixture with better weights, and its variance after one Gauss-Newton step."""
+        target = problem.target
+        mixture = replace(mixture, weights=np.maximum(best_weights(target, mixture), LEAST_WEIGHT / len(mixture)))
+        exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
+        assert exponents is not None
+        wanted = moved = 0.0
+        for z, left, w in zip(target.parts, target.residual(mixture), target.part_weights, strict=True):
+            slope = exponents[0] * (left - z)
+            wanted += float((slope * w) @ left)
+            moved += float((slope * w) @ slope)
+        shapes = mixture.shapes * np.exp(np.clip(wanted / moved, -0.2, 0.2))
+        return replace(mixture, shapes=np.clip(shapes, problem.start.shapes / 4, 4 * problem.start.shapes))
+
+
+def phase_posteriors(target: Target, mixture: Mixture, phases: Single, deviations: Single) -> tuple[Single, Single]:
+    """How far z moves the mean of each phase, in its deviations, and the part of its variance that is left.
+
+    To a phase, the other components are Gaussian noise: their values exp(i theta), theta ~ N(phase, v), have the mean
+    exp(i phase - v / 2), and parts of variance (1 - exp(-v)) (1 -+ exp(-v) cos(2 phase)) / 2.
+    """
+    if target.frequencies.shift is not None:
+        phases = phases + target.frequencies.shift
+    exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
+    assert exponents is not None
+    beta = mixture.weights.astype(np.float32)[:, None] * np.exp(-exponents)
+    damping = np.exp(-0.5 * deviations * deviations)
+    cosines, sines = _waves(phases)
+    square = damping * damping
+    twist, half = square * (2 * cosines * cosines - 1), 0.5 * beta * beta * (1 - square)
+    noise = np.float32(max(target.noise, target.cost(mixture)) / 2)
+    data = []  # what the others leave of each part, and how much it counts
+    for wave, sign, z, w in zip((cosines, sines), (-1, 1), target.parts, (1.0, target.imaginary), strict=True):
+        mean, variance = beta * damping * wave, half * (1 + sign * twist)
+        left = z - mean.sum(axis=0) + mean
+        data.append((left, 0.5 * np.float32(w) / (noise + variance.sum(axis=0) - variance)))
+    (u_re, w_re), (u_im, w_im) = data
+    cosines, sines = _waves(phases + NODES[0] * deviations)
+    turn_re, turn_im = _waves((NODES[1] - NODES[0]) * deviations)
+    logs = np.empty((len(NODES), *phases.shape), np.float32)
+    for x, log in zip(NODES, logs, strict=True):
+        log[:] = -0.5 * x * x - w_re * (u_re - beta * cosines) ** 2 - w_im * (u_im - beta * sines) ** 2
+        cosines, sines = cosines * turn_re - sines * turn_im, sines * turn_re + cosines * turn_im
+    logs -= logs.max(axis=0)
+    np.exp(logs, out=logs)
+    logs /= logs.sum(axis=0)
+    mean = np.tensordot(NODES, logs, 1)
+    return mean, np.tensordot(NODES * NODES, logs, 1) - mean * mean
+
+
+def _waves(phases: Single) -> tuple[Single, Single]:
+    turns = np.ascontiguousarray(phases / np.float32(2 * np.pi))
+    cosines, sines = np.empty_like(turns), np.empty_like(turns)
+    kernel.damped_waves(turns, None, cosines, sines)
+    return cosines, sines

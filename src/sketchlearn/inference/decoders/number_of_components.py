@@ -1,0 +1,432 @@
+"""How many Gaussians a sketch tells of: mixtures of 1, 2, ... components, and what each leaves of it.
+
+One mixture of the most components is merged, pair by pair, down to one. What a mixture leaves of the sketch is measured
+in units of its sampling covariance, along the directions in which parameters of the largest mixture would move it: as
+many numbers as parameters, whose squares add up to a likelihood ratio. With a price of log n for each parameter (BIC)
+the sum is least at the number of components. Merging can end in a local minimum. So where the criterion is least,
+components are also added, where the residual asks for one, and other pairs are merged, until nothing is gained. In
+the end, where the sketch agrees with it, components stay that gain more than noise would, if less than their price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import chdtrc
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.inference.decoders.gaussian_mixture import merge_components, with_components
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import (
+    CorrelatedErrors,
+    Whitening,
+    correlated_errors,
+    derivatives,
+    levenberg_marquardt,
+    residual,
+)
+from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, Model
+
+FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
+LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
+LEAST_NUMBERS_PER_PARAMETER = 2.5
+MEASURING_COMPONENTS = 20  # of the density, by whose covariance residuals are measured at first
+LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
+LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
+LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
+FIRST_STEPS, STEPS = 5, 20  # of Levenberg-Marquardt
+TOLERANCE = 1e-4  # With 1e-3, two overlapping clusters of 676,601 records ended 120 above their minimum.
+PROMISING_RATIO = 3.0  # of the squared residual after the first steps to the wanted one: a start with more is given up
+SAME_MINIMUM_RATIO = 2.0  # of the squared way to a minimum to what is gained on it, which is 1 near it
+LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
+SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
+BEYOND = 4  # components more than the best so far, before a path ends
+NEEDLESS_BEYOND = 2  # the same, where the price of so many parameters rules them out
+WINDOW = 2  # components more and fewer than the best, which are refined to the end
+ROUNDS = 4  # of whitening by the mixture chosen before
+HOPELESS_MISFIT = 30.0  # Above it, no moves make a mixture of the most components explain the sketch.
+PAIRS = 3  # of components whose merger is tried
+NEAR_MISFIT = 3.0  # Below it, a few components more than the criterion's may explain the sketch.
+LEAST_GAIN_PER_PARAMETER = 4.0  # of squared residuals by one of those, where noise alone gives about 1.5
+PASSING_MISFIT = 1.5  # per degree of freedom: that of many records of nearly such a mixture
+LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
+PROBES = 24  # random vectors that estimate a trace
+
+
+@dataclass(frozen=True)
+class PathFit:
+    """A mixture of so many components in the problem's units, and what it leaves in units of sampling noise."""
+
+    mixture: Mixture
+    left: Double
+    n_parameters: int
+
+    @property
+    def residual(self) -> float:
+        """The squared residual."""
+        return float(self.left @ self.left)
+
+    def leads_to(self, lowest: PathFit) -> bool:
+        """Whether steps from here would end at another mixture, a local minimum.
+
+        There, what it leaves is orthogonal to all steps, so that squares of residuals differ by that of the way.
+        """
+        way = self.left - lowest.left
+        return float(way @ way) < SAME_MINIMUM_RATIO * max(self.residual - lowest.residual, LEAST_GAIN)
+
+
+@dataclass(frozen=True)
+class ComponentPath:
+    """Mixtures of 1, 2, ... components of one sketch."""
+
+    fits: tuple[PathFit, ...]
+    n_components: int  # of the chosen one
+    n_records: float
+    target: Target  # what they were fitted to
+    #: squared residual of the chosen mixture per degree of freedom, over all directions: about 1 if records are of it
+    misfit: float
+    freedom: float
+
+    @property
+    def criteria(self) -> Double:
+        """What is left, and log n for each parameter: the number of components has the least, or nearly."""
+        return np.array([fit.residual + np.log(self.n_records) * fit.n_parameters for fit in self.fits])
+
+    @property
+    def errors(self) -> Double:
+        """One standard deviation of each criterion's distance from the least: that of a noncentral chi-square."""
+        best = self.chosen
+        more = np.array([abs(fit.n_parameters - best.n_parameters) for fit in self.fits])
+        gain = np.array([abs(fit.residual - best.residual) for fit in self.fits])
+        return np.asarray(np.sqrt(2 * more + 4 * np.maximum(gain - more, 0)))
+
+    @property
+    def least_share(self) -> float:
+        """The share of records below which the criterion overlooks another cluster, as wide as those it sees."""
+        mixture = self.chosen.mixture
+        cosines, sines = mixture.waves(self.target.frequencies)
+        power = float(np.mean(np.sum(cosines.astype(np.float64) ** 2 + sines.astype(np.float64) ** 2, axis=1)))
+        price = np.log(self.n_records) * mixture.model.n_parameters(1, self.target.n_features)
+        return math.sqrt(price * (self.target.sampling + self.target.released) / power)
+
+    @property
+    def explains(self) -> bool:
+        """Whether the sketch agrees with records drawn from the chosen mixture."""
+        return self.misfit <= PASSING_MISFIT or _by_chance(self.misfit, self.freedom)
+
+    @property
+    def chosen(self) -> PathFit:
+        """The mixture with the least criterion or, where the sketch rejects that one, the least that it does not."""
+        return self.fits[self.n_components - 1]
+
+
+@dataclass
+class _Search:
+    """A path while it is searched: its mixtures, by their number of components, and how residuals are measured."""
+
+    target: Target
+    problem: Problem
+    model: Model
+    pool: Mixture  # the density, whose components may be added
+    price: float  # of a parameter
+    fits: dict[int, PathFit] = field(default_factory=dict)
+    whitening: Whitening = lambda parts: parts
+    #: residuals in units of their covariance, along all directions
+    white: CorrelatedErrors = field(default_factory=lambda: CorrelatedErrors(np.zeros((0, 0)), 0.0))
+
+    def fitted(self, start: Mixture, steps: int) -> PathFit:
+        """The mixture refined from a start."""
+        start = replace(start, weights=np.maximum(start.weights, LEAST_RELATIVE_WEIGHT / len(start)))
+        found, _ = levenberg_marquardt(self.target, start, self.whitening, iterations=steps, tolerance=TOLERANCE)
+        found = replace(found, weights=found.weights / found.weights.sum())
+        left = residual(self.target, found, self.whitening)
+        return PathFit(found, left, self.problem.n_parameters(found) - 1)
+
+    def offer(self, fit: PathFit) -> bool:
+        """Takes a mixture if none with as many components leaves less."""
+        k = len(fit.mixture)
+        better = k not in self.fits or fit.residual < self.fits[k].residual - LEAST_GAIN
+        if better:
+            self.fits[k] = fit
+        return better
+
+    def criterion(self, k: int) -> float:
+        """What a mixture of k components leaves, and the price of its parameters."""
+        return self.fits[k].residual + self.price * self.fits[k].n_parameters
+
+    @property
+    def best(self) -> int:
+        """The number of components of the least criterion."""
+        return min(self.fits, key=self.criterion)
+
+    def measure_by(self, mixture: Mixture, *others: Mixture) -> None:
+        """Measures residuals by the covariance of one mixture, along the parameters of it and of others."""
+        self.white = correlated_errors(self.target, mixture)
+        along = self.white(np.concatenate([derivatives(self.target, each) for each in others], axis=1))
+        along /= np.sqrt(np.sum(along**2, axis=0)) + 1e-300
+        values, vectors = np.linalg.eigh(along.T @ along)
+        kept = values > LEAST_DIRECTION**2 * values[-1]
+        directions = along @ (vectors[:, kept] / np.sqrt(values[kept]))
+        factor = self.white.factor
+        projection = solve_triangular(factor, directions, lower=True, trans="T", check_finite=False).T.copy()
+        single = projection.astype(np.float32)
+
+        def whitening(parts: Double) -> Double:
+            if parts.ndim == 1:
+                return np.asarray(projection @ parts)
+            return np.asarray(single @ parts.astype(np.float32), np.float64)  # derivatives need fewer digits
+
+        self.whitening = whitening
+
+    def mergers(self, mixture: Mixture) -> list[Mixture]:
+        """One component instead of two: for the pairs of which that changes the sketch least."""
+        weights, means, covariances = mixture.parts()
+        pairs, singles = [], []
+        for pair in map(list, combinations(range(len(mixture)), 2)):
+            weight, place, covariance = merge_components(weights[pair], means[pair], covariances[pair], 1)
+            try:
+                singles.append((weight, place, self.model.shapes_of(covariance)))
+            except np.linalg.LinAlgError:
+                continue  # too flat
+            pairs.append(pair)
+        if not pairs:
+            return []
+        merged = Mixture(self.model, *map(np.concatenate, zip(*singles, strict=True)))
+        own = self._waves(mixture)
+        change = self._waves(merged) - np.array([own[pair].sum(axis=0) for pair in pairs])
+        costs = np.sum(self.whitening(change.T) ** 2, axis=0)
+        rests = [mixture.some(np.delete(np.arange(len(mixture)), pair)) for pair in pairs]
+        return [_with(rests[i], *singles[i]) for i in np.argsort(costs)[:PAIRS]]
+
+    def _waves(self, mixture: Mixture) -> Double:
+        """What each component adds to the sketch's values: real parts, then imaginary ones."""
+        cosines, sines = mixture.waves(self.target.frequencies)
+        parts = np.concatenate([cosines, sines * self.target.imaginary], axis=1).astype(np.float64)
+        return np.asarray(mixture.weights[:, None] * parts)
+
+    def grown(self, mixture: Mixture) -> Mixture:
+        """One component more, of the pool: that which explains most of what is left, by itself."""
+        left = residual(self.target, mixture, self.white)
+        cosines, sines = self.pool.waves(self.target.frequencies)
+        here = mixture.characteristic(self.target.frequencies)
+        added = cosines.astype(np.float64) + 1j * sines.astype(np.float64) - here
+        columns = self.white(np.concatenate([added.real, added.imag * self.target.imaginary], axis=1).T)
+        along, sizes = left @ columns, np.sum(columns**2, axis=0) + 1e-300
+        at = int(np.argmax(np.where(along > 0, along**2 / sizes, 0)))
+        share = float(np.clip(along[at] / sizes[at], LEAST_SHARE / (len(mixture) + 1), 0.5))
+        fewer, one = replace(mixture, weights=mixture.weights * (1 - share)), self.pool.some([at])
+        return _with(fewer, np.array([share]), one.locations, one.shapes)
+
+    def may_win(self, fit: PathFit) -> bool:
+        """Whether more steps could make the criterion of a mixture the least, as far as the first ones tell.
+
+        None do where its parameters alone cost as much as the best mixture and all that that leaves.
+        """
+        return fit.residual < PROMISING_RATIO * (self.criterion(self.best) - self.price * fit.n_parameters)
+
+    def tried(self, start: Mixture) -> PathFit:
+        """The mixture refined from a start, to the end if it may be the best then."""
+        first, known = self.fitted(start, FIRST_STEPS), self.fits.get(len(start))
+        needless = not self.may_win(first) or (known is not None and first.leads_to(known))
+        return first if needless else self.fitted(first.mixture, STEPS)
+
+    def improve(self) -> bool:
+        """Components added, and other pairs merged, where the criterion is least; whether anything was gained.
+
+        A mixture that leaves less than the price of a component is as good as any with as many of them or more.
+        """
+        k = self.best
+        here, before = self.fits[k], self.criterion(k)
+        starts = self.mergers(here.mixture)
+        if k + 1 in self.fits and here.residual > self.price * (self.fits[k + 1].n_parameters - here.n_parameters):
+            starts.append(self.grown(here.mixture))
+            starts += self.mergers(self.fits[k + 1].mixture)
+            starts += [self.grown(self.fits[k - 1].mixture)] if k > 1 else []
+        for start in starts:
+            self.offer(self.tried(start))
+        return self.criterion(self.best) < before - LEAST_GAIN
+
+    def grow(self, k: int) -> None:
+        """Refines mixtures of one component more than k to the end: that which is known, and k with one of the pool."""
+        if k + 1 in self.fits:
+            self.offer(self.fitted(self.fits[k + 1].mixture, STEPS))
+        first = self.fitted(self.grown(self.fits[k].mixture), FIRST_STEPS)
+        if k + 1 not in self.fits or not first.leads_to(self.fits[k + 1]):
+            self.offer(self.fitted(first.mixture, STEPS))
+
+    def refit(self) -> None:
+        """Refines all mixtures after residuals are measured in another way, those around the best to the end."""
+        k, known = self.best, self.fits
+        self.fits = {k: self.fitted(known[k].mixture, STEPS)}
+        for other in (other for other in known if other != k):
+            near, start = abs(other - k) <= WINDOW, known[other].mixture
+            self.fits[other] = self.tried(start) if near else self.fitted(start, 1)
+
+
+def component_path(
+    problem: Problem,
+    density: Mixture,
+    model: Model,
+    n_records: float,
+    most: int,
+    progress: Callable[[str], None] | None = None,
+) -> ComponentPath:
+    """The path of a sketch to at most so many components, from a density of it in the units of the data.
+
+    Short paths are tried first: they take less time, and where few components are best, they tell it as well.
+    """
+    pool = problem.in_own_units(model, *density.parts())
+    least = 1
+    for size in [*(size for size in SIZES if size < most - SPARE), most]:
+        target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
+        search = _Search(target, problem, model, pool, float(np.log(n_records)))
+        _climb(search, density, size, least, progress)
+        if size < most and (search.best > size - SPARE or _misfit(search, search.best)[0] > HOPELESS_MISFIT):
+            least = search.best - SPARE
+            continue
+        _settle(search, most)
+        if search.best <= size - SPARE and _misfit(search, search.best)[0] <= HOPELESS_MISFIT:
+            break
+    chosen = _explaining(search, most)
+    fits = tuple(search.fits[k] for k in sorted(search.fits))
+    return ComponentPath(fits, chosen, n_records, search.target, *_misfit(search, chosen))
+
+
+def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
+    """How many components of a model, of so many parameters at most, the sketch has numbers for."""
+    numbers = min(problem.plain.n_numbers, 2 * MOST_FREQUENCIES) / LEAST_NUMBERS_PER_PARAMETER
+    return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
+
+
+def _climb(search: _Search, density: Mixture, size: int, least: int, progress: Callable[[str], None] | None) -> None:
+    """Mixtures of 1, 2, ... components, merged from the density, until more of them do not pay.
+
+    Those of fewer than the `least` number, which are known to be too few, are hardly refined.
+    """
+    problem, model = search.problem, search.model
+    if len(density) < size:  # diagonal shapes, one for each component, can be split
+        shapes = DiagonalGaussian().shapes_of(density.covariances())
+        density = with_components(Mixture(DiagonalGaussian(), density.weights, density.locations, shapes), size)
+    parts, starts = merge_components(*density.parts(), max(size, MEASURING_COMPONENTS)), {}
+    measuring = problem.in_own_units(model, *parts)
+    for k in range(size, 0, -1):
+        parts = merge_components(*parts, k)
+        starts[k] = problem.in_own_units(model, *parts)
+    search.measure_by(measuring, starts[size])
+    for k in range(1, size + 1):
+        if progress is not None:
+            progress(f"trying mixtures of 1 to {size} Gaussians: {k}")
+        search.offer(search.fitted(starts[k], FIRST_STEPS if k >= least else 1))
+        best = search.best
+        beyond = BEYOND if search.price * search.fits[k].n_parameters < search.criterion(best) else NEEDLESS_BEYOND
+        if k >= best + beyond:
+            break
+    search.offer(search.fitted(search.fits[search.best].mixture, STEPS))
+
+
+def _settle(search: _Search, most: int) -> None:
+    """Improves the mixtures around the best, measured by it, until nothing is gained, or nothing can be."""
+    before = 0
+    for _ in range(ROUNDS):
+        gained = search.improve()
+        if search.best >= most - SPARE and _misfit(search, search.best)[0] > HOPELESS_MISFIT:
+            break
+        if gained and not before:
+            search.improve()
+        if not gained and search.best == before:
+            break
+        before = search.best
+        search.measure_by(search.fits[before].mixture, search.grown(search.fits[max(search.fits)].mixture))
+        search.refit()
+
+
+def _explaining(search: _Search, most: int) -> int:
+    """The number of the least criterion or, where more leave nothing but noise, that above which none gains.
+
+    A small cluster of many columns costs more parameters than the criterion gives for it, but is no noise.
+    """
+    best = k = search.best
+    if _misfit(search, best)[0] > NEAR_MISFIT:
+        return best
+    while k < most:
+        search.grow(k)
+        fewer, more = search.fits[k], search.fits[k + 1]
+        if fewer.residual - more.residual < LEAST_GAIN_PER_PARAMETER * (more.n_parameters - fewer.n_parameters):
+            break
+        k += 1
+    return k if _by_chance(*_misfit(search, k)) else best
+
+
+def _by_chance(misfit: float, freedom: float) -> bool:
+    """Whether a mixture leaves so much of the sketch of records that are drawn from it."""
+    return bool(chdtrc(freedom, misfit * freedom) > LEAST_P_VALUE)
+
+
+def _misfit(search: _Search, k: int) -> tuple[float, float]:
+    """The squared residual of k components per degree of freedom, and those: less than one below the ridge."""
+    fit = search.fits[k]
+    left = residual(search.target, fit.mixture, search.white)
+    n = len(left)
+    ridge = search.white.ridge
+    probes = search.white(np.random.default_rng(0).choice([-1.0, 1.0], (n, PROBES)))
+    freedom = max(n - ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
+    return float(left @ left) / freedom, freedom
+
+
+def _some(target: Target, n_parameters: int) -> Target:
+    most = int(np.clip(FREQUENCIES_PER_PARAMETER * n_parameters, LEAST_FREQUENCIES, MOST_FREQUENCIES))
+    if len(target) <= most:
+        return target
+    return target.some(np.sort(np.random.default_rng(1).permutation(len(target))[:most]))
+
+
+def _with(mixture: Mixture, weights: Double, locations: Double, shapes: Double) -> Mixture:
+    """The mixture with more components. Its own shapes stay: they may be too flat to be read off covariances again."""
+    more = zip((mixture.weights, mixture.locations, mixture.shapes), (weights, locations, shapes), strict=True)
+    return Mixture(mixture.model, *(np.concatenate(both) for both in more))
+
+
+MOST_FULL_PARAMETERS = 420  # More would take longer than all else.
+FEW = 4  # full Gaussians, which take little time
+MORE_DIAGONAL = 3  # Gaussians than full ones: as many as tell that those are enough
+
+
+def number_of_gaussians(
+    problem: Problem,
+    density: Mixture,
+    n_records: float,
+    most: int,
+    progress: Callable[[str], None] | None = None,
+) -> ComponentPath:
+    """The path of the covariances that explain the sketch with the least criterion; if none do, the nearest.
+
+    Diagonal Gaussians explain records of full ones, too, if those are few, but it takes more of them than there are
+    clusters. A few full ones are tried first: where they are enough, no long path of diagonal ones is needed.
+    """
+    model, d = FullGaussian(), problem.plain.n_features
+    affordable = min(n_affordable(problem, model, MOST_FULL_PARAMETERS), most)
+    few = min(affordable, FEW)
+    full = component_path(problem, density, model, n_records, few, progress) if few and d > 1 else None
+    if full is not None and full.explains and full.n_components < max(few, 2):
+        most = min(most, full.n_components + MORE_DIAGONAL)
+    diagonal = component_path(problem, density, DiagonalGaussian(), n_records, most, progress)
+    if full is None or (diagonal.explains and diagonal.n_components == 1):
+        return diagonal
+    wanted = min(affordable, diagonal.n_components)
+    if wanted > few and (wanted == diagonal.n_components or not diagonal.explains):
+        full = component_path(problem, density, model, n_records, wanted, progress)
+    if full.explains and diagonal.explains:
+        return full if _criterion(full, full) < _criterion(diagonal, full) else diagonal
+    return min(full, diagonal, key=lambda path: path.misfit)
+
+
+def _criterion(path: ComponentPath, other: ComponentPath) -> float:
+    """The criterion of a path's choice where that of another is measured."""
+    left = residual(other.target, path.chosen.mixture, correlated_errors(other.target, other.chosen.mixture))
+    return float(left @ left + np.log(path.n_records) * path.chosen.n_parameters)

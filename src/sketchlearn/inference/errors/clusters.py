@@ -1,0 +1,346 @@
+"""Standard errors of the centers and shares of clusters: through the fitted density, or from kept rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import stdtr
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted
+from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members
+from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.errors.influence import (
+    SketchInfluence,
+    StandingRows,
+    UndeterminedError,
+    check_size,
+    in_own_units,
+    independent_records,
+)
+from sketchlearn.inference.errors.mixtures import Steps
+from sketchlearn.inference.errors.values import ErrorBars, RowMean
+from sketchlearn.inference.kmeans import KMeansOfRows
+from sketchlearn.sketch.sums import Sketch
+
+FROM_FREQUENCIES = "learn from frequencies, with n_directions=None"
+#: What borders could move a center by, in standard errors. Five clusters of 256 columns, whose nearest are 5 deviations
+#: apart, have 0.6 with 8,000 records (94 % of intervals along the clusters held the truth); at 4, 1.8 (89 %).
+MOST_MOVED = 1.0
+FEWEST_RECORDS = 30  # of a cluster
+ROUNDING = 1e-6  # of a cost, by values in fixed point and rows in float32
+PREMISE = "those of clusters that lie apart, as these do as far as cells tell"
+PRIVATE = f"the noise of a private release is in all cells, and what it does to this is not known: {FROM_FREQUENCIES}"
+
+
+def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars:
+    """Standard errors of the means and shares of clusters of cells."""
+    if sketch.ledger is not None:
+        raise UndeterminedError(PRIVATE)
+    clusters = CellClusters.of(cells, members)
+    if clusters is None:
+        raise UndeterminedError(NO_COVARIANCES)
+    if cells.squares.ndim == 1:
+        raise UndeterminedError(
+            f"so many cells leave no room for squares of each column: design the sketch for fewer clusters, or "
+            f"{FROM_FREQUENCIES}"
+        )
+    n, shares = independent_records(sketch), members.sizes
+    moved = clusters.overlaps() * np.sqrt(n * shares)
+    if np.max(moved) > MOST_MOVED:
+        raise UndeterminedError(
+            f"some clusters touch, and cells do not tell how their borders move: ask for fewer clusters, or "
+            f"{FROM_FREQUENCIES}"
+        )
+    few = n * shares < FEWEST_RECORDS
+    of_shares = np.sqrt(shares * np.maximum(1 - shares, 0) / n)
+    of_centers = members.deviations(cells.means, cells.squares) / np.sqrt(np.maximum(n * shares, 1))[:, None]
+    of_centers[few], of_shares[few] = np.nan, np.nan
+    reason = f"some clusters have fewer than {FEWEST_RECORDS} records: ask for fewer clusters" if np.any(few) else ""
+    if np.all(few):
+        raise UndeterminedError(reason)
+    return ErrorBars({"cluster_centers_": of_centers, "weights_": of_shares}, reason, PREMISE)
+
+
+def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean:
+    """The mean squared distance, in units, of all records from the nearest center.
+
+    That from the center of a record's own cell is exact. It is larger, by what records gain that lie nearer to another
+    center: at most about what they would if clusters had tails of Student's law with 4 degrees of freedom. The value
+    lies in the middle, and the error is half of it. (Gaussian tails held 7 % of inertias where there were 6 degrees.)
+    """
+    if sketch.ledger is not None:
+        return RowMean(withheld=PRIVATE)
+    clusters = CellClusters.of(cells, cells.members(centers))
+    if clusters is None:
+        return RowMean(withheld=NO_COVARIANCES)
+    scaled = centers[:, cells.counted] / cells.units
+    cost, gain = cells.cost(scaled), gain_beyond_borders(clusters, scaled)
+    return RowMean(cost - gain / 2, gain / 2 + ROUNDING * cost)
+
+
+def gain_beyond_borders(clusters: CellClusters, centers: Double) -> float:
+    """What records gain by the center that is nearest to them, in squared units, if clusters have tails."""
+    gaps = np.minimum(clusters.gaps(), 1e3)
+    distances = np.linalg.norm(centers[:, None] - centers, axis=2)
+    # beyond the border by t deviations of size distance / (2 gap), a record gains 2 distance t of them
+    deviations = np.divide(distances, 2 * gaps, out=np.zeros_like(gaps), where=gaps > 0)
+    each = 2 * distances * deviations * _mean_beyond(gaps)
+    np.fill_diagonal(each, 0.0)
+    return float(clusters.shares @ each.sum(axis=1))
+
+
+def _mean_beyond(gaps: Double) -> Double:
+    """The mean of max(t - gap, 0), t of Student's law with 4 degrees of freedom, scaled to a variance of 1."""
+    scale = math.sqrt(0.5)
+    at = gaps / scale
+    density = 0.375 * (1 + at**2 / 4) ** -2.5
+    return np.asarray(scale * ((4 + at**2) / 3 * density - at * stdtr(4, -at)))
+
+
+LEAST_STIFFNESS = 0.05  # smallest eigenvalue of K, relative to shares: with less, centers slide along a valley
+MOST_COORDINATES = 2000  # of all centers
+ROWS_PER_BLOCK = 1 << 14
+
+UNSETTLED = (
+    "centers can slide at hardly any cost, as a cluster is cut where records lie densely: ask for fewer clusters"
+)
+
+
+@dataclass(frozen=True)
+class CellBorders:
+    """The cells of centers: the share of each, and how centers and shares move with the law."""
+
+    labels: NDArray[np.int64]  # of the rows
+    shares: Double  # (k,)
+    follow: Double  # K^-1, (k d, k d)
+    share_slopes: Double  # how shares change with centers, (k, k d)
+
+    @classmethod
+    def of(cls, rows: Double, weights: Double, centers: Double, band: float) -> CellBorders:
+        """Those of weighted rows, with bands of so many deviations within clusters; weights sum to one."""
+        k, d = centers.shape
+        if k * d > MOST_COORDINATES:
+            raise UndeterminedError(
+                f"the centers have {k * d:,} coordinates, and errors of more than {MOST_COORDINATES:,} are not "
+                "computed: ask for fewer clusters, or sketch fewer columns"
+            )
+        first, second, nearer = _two_nearest(rows, centers)
+        shares = np.asarray(np.bincount(first, weights, minlength=k), np.float64)
+        if np.any(shares <= 0):
+            raise UndeterminedError("a cluster has no records: ask for fewer clusters")
+        squares = np.sum((rows - centers[first]) ** 2, axis=1)
+        width = band * np.sqrt(float(weights @ squares) / d)
+        stiffness, slopes = np.zeros((k, d, k, d)), np.zeros((k, k, d))
+        inside = np.flatnonzero(nearer < width) if k > 1 else np.empty(0, np.int64)
+        pairs = first[inside] * k + second[inside]
+        for border in np.unique(pairs).tolist():
+            (a, b), own = divmod(border, k), inside[pairs == border]
+            w = weights[own] / (2 * width * np.linalg.norm(centers[a] - centers[b]))
+            by_a, by_b = rows[own] - centers[a], rows[own] - centers[b]
+            cross = (by_a * w[:, None]).T @ by_b
+            stiffness[a, :, a] += (by_a * w[:, None]).T @ by_a
+            stiffness[b, :, b] += (by_b * w[:, None]).T @ by_b
+            stiffness[a, :, b] -= cross
+            stiffness[b, :, a] -= cross.T
+            slopes[a, a] += w @ by_a
+            slopes[a, b] -= w @ by_b
+            slopes[b, b] += w @ by_b
+            slopes[b, a] -= w @ by_a
+        return cls(
+            first, shares, _inverse(stiffness.reshape(k * d, k * d), np.repeat(shares, d)), slopes.reshape(k, -1)
+        )
+
+
+def _inverse(borders: Double, shares: Double) -> Double:
+    """K^-1, where K is that of shares less that of borders."""
+    roots = 1 / np.sqrt(shares)
+    scaled = np.eye(len(shares)) - borders * roots[:, None] * roots
+    try:
+        cho_factor(scaled - LEAST_STIFFNESS * np.eye(len(shares)))
+        inverse = cho_solve(cho_factor(scaled), np.eye(len(shares)))
+    except LinAlgError:
+        raise UndeterminedError(UNSETTLED) from None
+    return np.asarray(inverse * roots[:, None] * roots)
+
+
+def _two_nearest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], NDArray[np.int64], Double]:
+    """The nearest center and the next of each row, and the distance to the border between them."""
+    first, second, nearer = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows))
+    squares = np.sum(centers**2, axis=1)
+    for start in range(0, len(rows), ROWS_PER_BLOCK):
+        part = slice(start, start + ROWS_PER_BLOCK)
+        score = squares - 2 * (rows[part] @ centers.T)
+        every = np.arange(len(score))
+        a = np.argmin(score, axis=1)
+        lowest = score[every, a]
+        score[every, a] = np.inf
+        b = np.argmin(score, axis=1)
+        gaps = np.linalg.norm(centers[a] - centers[b], axis=1)
+        first[part], second[part] = a, b
+        nearer[part] = (score[every, b] - lowest) / (2 * np.maximum(gaps, 1e-300))
+    return first, second, nearer
+
+
+DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
+BAND, BAND_OF_ROWS = 0.15, 0.3  # around borders of cells, in deviations within clusters; rows are fewer than draws
+RIVALS = 2  # centers to remove, and clusters to split, that are tried
+CLEAR_DEVIATIONS = 3.0  # by which rivals must cost more
+FEWEST_ROWS = 10  # of a cluster, whose weights count as so many equal ones
+
+
+def errors_of_density(
+    sketch: Sketch, problem: Problem, density: Mixture, centers: Double, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """Errors of centers and of shares that are those of a mixture which explains the sketch.
+
+    `density` and `centers` are in the units of the data; `units` are those in which distances count.
+    """
+    if len(density) > len(centers):  # of squared boxes, 26 % of such intervals held the truth; of balls, 79 %
+        raise UndeterminedError(
+            f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not tell their law "
+            "well enough: keep rows beside it, with design(..., rows=500)"
+        )
+    own = in_own_units(problem, density)
+    problem = problem.without_harmonics(own)
+    influence = _influence(sketch, problem, own)
+    of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)
+    errors = influence.errors(np.concatenate([of_centers, of_shares]), density, rng)
+    return errors[: centers.size].reshape(centers.shape) * units, errors[centers.size :]
+
+
+def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfluence:
+    """How the mixture follows the sketch: as an efficient fit does, if it is one."""
+    target = problem.target
+    check_size(target, mixture)
+    whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
+    slopes = slopes_of_efficient(problem.plain, whole)
+    if slopes is not None:
+        return SketchInfluence(sketch, problem.plain, whole, slopes)
+    precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
+    return SketchInfluence.of(sketch, target, mixture, precisions)
+
+
+def _gradients(
+    steps: Steps, problem: Problem, centers: Double, units: Double, rng: np.random.Generator
+) -> tuple[Double, Double]:
+    """How centers, in units, and shares move with the coordinates of the density.
+
+    A component's share of a mean, w E f(x), changes by w E f(x) s(x) along a coordinate, s its own score there.
+    """
+    mixture, (k, d) = steps.mixture, centers.shape
+    unit, middle = problem.target.unit / units, (problem.target.origin + problem.target.unit * problem.shift) / units
+    weights = mixture.weights / mixture.weights.sum()
+    n = max(LEAST_DRAWS, DRAWS // len(weights)) // 2
+    z = [rng.standard_normal((n, d)) for _ in weights]
+    z = [np.concatenate([half, -half]) for half in z]
+    places = zip(mixture.locations, steps.factors, z, strict=True)
+    rows = np.concatenate([(location + own @ factor.T) * unit for location, factor, own in places])
+    at = centers / units - middle
+    cells = CellBorders.of(rows, np.repeat(weights / (2 * n), 2 * n), at, BAND)
+    moments, sizes = np.zeros((k, d, steps.n_coordinates)), np.zeros((k, steps.n_coordinates))
+    for component, own in enumerate(z):
+        here = slice(2 * n * component, 2 * n * (component + 1))
+        away, terms = rows[here] - at[cells.labels[here]], steps.terms(own) * (weights[component] / (2 * n))
+        for cell in np.unique(cells.labels[here]).tolist():
+            inside = cells.labels[here] == cell
+            moments[cell] += steps.along_coordinates(component, away[inside].T @ terms[inside])
+            sizes[cell] += steps.along_coordinates(component, terms[inside].sum(axis=0))
+    total = sizes.sum(axis=0)  # along weights, which are brought to a sum of one
+    sizes -= np.outer(cells.shares, total)
+    of_centers = cells.follow @ moments.reshape(k * d, -1)
+    return of_centers, sizes + cells.share_slopes @ of_centers
+
+
+def errors_of_rows(
+    sketch: Sketch, centers: Double, units: Double, rng: np.random.Generator, *, decided: bool = True
+) -> tuple[Double, Double, str]:
+    """Errors of centers and shares, and why some are missing. Kept rows decided on them, or only tell their errors."""
+    standing, (k, d) = StandingRows.of(sketch, rng, decided=decided), centers.shape
+    middle = standing.rows.weights @ standing.rows.rows
+    rows, weights, at = (standing.rows.rows - middle) / units, standing.rows.weights, (centers - middle) / units
+    cells = CellBorders.of(rows, weights, at, BAND_OF_ROWS)
+    sizes = np.bincount(cells.labels, weights**2, minlength=k)
+    effective = cells.shares**2 / np.maximum(sizes, 1e-300)
+    away = rows - at[cells.labels]
+    slopes = np.concatenate([cells.follow, cells.share_slopes @ cells.follow])
+
+    def influence(which: slice) -> Double:
+        chosen = slopes[which].reshape(-1, k, d)
+        found = np.empty((len(rows), len(chosen)))
+        for cell in range(k):
+            inside = cells.labels == cell
+            found[inside] = away[inside] @ chosen[:, cell].T
+        indices = np.arange(*which.indices(k * d + k)) - k * d  # of shares, the record's own cell counts, too
+        own = indices >= 0
+        found[:, own] += cells.labels[:, None] == indices[own]
+        return found
+
+    _check_unrivalled(standing, rows, at, rng)
+    errors = standing.errors(influence, k * d + k, rng)
+    of_centers, of_shares = errors[: k * d].reshape(k, d) * units, errors[k * d :]
+    few = (effective < FEWEST_ROWS) & ~np.full(k, standing.kept.complete)
+    spread, overall = np.zeros((k, d)), np.ptp(rows, axis=0)
+    for cell in range(k):
+        spread[cell] = np.ptp(rows[cells.labels == cell], axis=0)
+    of_centers[few], of_shares[few] = np.nan, np.nan
+    of_centers[(spread == 0) & (overall > 0)] = np.nan
+    if not np.any(np.isnan(of_centers)):
+        return of_centers, of_shares, ""
+    reason = (
+        "some clusters, or some columns of them, rest on too few different kept rows: keep more, with "
+        "design(..., rows=5000), or ask for fewer clusters"
+    )
+    if standing.kept.complete:
+        reason = "the records of some clusters are alike, in some columns at least: ask for fewer clusters"
+    if np.all(np.isnan(of_centers)):
+        raise UndeterminedError(reason)
+    return of_centers, of_shares, reason
+
+
+def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng: np.random.Generator) -> None:
+    """Refuses centers that chance could have preferred to quite others, of about the same cost.
+
+    Rivals come from exchanges: a center that is missed least moves to a cluster that costs most.
+    """
+    weights, k = standing.rows.weights, len(centers)
+    labels, lowest, second = _two_lowest(rows, centers)
+    missed = np.bincount(labels, weights * (second - lowest), minlength=k)
+    costs = np.bincount(labels, weights * lowest, minlength=k)
+    width = np.sqrt(float(weights @ lowest) / rows.shape[1])
+    differences, every = [], KMeansOfRows(rows, weights, fine=True)
+    for removed in np.argsort(missed)[:RIVALS].tolist():
+        for split in [c for c in np.argsort(-costs).tolist() if c != removed][:RIVALS]:
+            inside = labels == split
+            far = rows[inside][np.argmax(weights[inside] * lowest[inside])]
+            start = centers.copy()
+            start[removed] = (far + centers[split]) / 2
+            rival = every.centers_of(every.lloyd(every.seen(start))[0])
+            if np.sqrt(np.min(np.sum((rival[:, None] - centers) ** 2, axis=2), axis=1).max()) > width:
+                differences.append(_two_lowest(rows, rival)[1] - lowest)
+    if not differences:
+        return
+    values = np.stack(differences, axis=1)
+    gained = standing.errors(lambda which: values[:, which], values.shape[1], rng)
+    if np.any(weights @ values < CLEAR_DEVIATIONS * gained):
+        raise UndeterminedError(
+            "other centers, far from these, are as good up to chance, and the errors of these would not tell of them: "
+            "ask for another number of clusters, or for more rows"
+        )
+
+
+def _two_lowest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], Double, Double]:
+    """The nearest center of each row, and the two lowest squared distances; one center has no second."""
+    squares = np.sum(rows**2, axis=1)[:, None] - 2 * (rows @ centers.T) + np.sum(centers**2, axis=1)
+    labels, every = np.argmin(squares, axis=1), np.arange(len(rows))
+    lowest = np.maximum(squares[every, labels], 0)
+    if len(centers) == 1:
+        return labels, lowest, lowest
+    squares[every, labels] = np.inf
+    return labels, lowest, squares.min(axis=1)

@@ -1,0 +1,370 @@
+"""Standard errors of weights, means and covariances of Gaussian mixtures: from the sketch, or from kept rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted
+from sketchlearn.inference.decoders.gaussian_mixture import MOST_WHITENED
+from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import correlated_errors, derivatives, independent_errors, widths
+from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, characteristic_factors, fourier_part
+from sketchlearn.inference.distributions import (
+    FrequencySet,
+    FullGaussian,
+    KnownGaussian,
+    Mixture,
+    SphericalGaussian,
+    StretchedGaussian,
+)
+from sketchlearn.inference.em import log_densities
+from sketchlearn.inference.errors.influence import (
+    UNDETERMINED,
+    SampledRows,
+    SketchInfluence,
+    StandingRows,
+    UndeterminedError,
+    check_size,
+    in_own_units,
+    independent_records,
+    least_rows,
+)
+from sketchlearn.inference.errors.values import ErrorBars
+from sketchlearn.sketch.sums import Sketch
+
+STEP = 1e-4  # of a shape's coordinate, for derivatives of covariances
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of all components of a mixture of Gaussians, in the units that it is in."""
+
+    mixture: Mixture
+    factors: Double  # L of each component, (K, d, d)
+    covariances: Double  # derivatives of covariances along the coordinates of shapes, (rows of shapes, q, d, d)
+    products: tuple[NDArray[np.intp], NDArray[np.intp]]  # i, j of the products z_i z_j that scores are made of
+    coefficients: Double  # of those products in the scores of shapes, (rows of shapes, products, q)
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> Steps:
+        d, model, shapes = mixture.locations.shape[1], mixture.model, mixture.shapes
+        factors = widths(mixture)
+        q = model.steps(shapes[:1], FrequencySet(np.zeros((0, d)))).shape[2]
+        changes = np.zeros((len(shapes), q, d, d))
+        for coordinate in range(q):
+            step = np.zeros((len(shapes), q))
+            step[:, coordinate] = STEP
+            ends = (model.covariances(model.moved(shapes, sign * step), d) for sign in (1, -1))
+            changes[:, coordinate] = (next(ends) - next(ends)) / (2 * STEP)
+        own = factors[:1] if model.tied else factors
+        inverses = np.linalg.inv(own)[:, None]
+        seen = inverses @ changes @ inverses.transpose(0, 1, 3, 2)  # B of each coordinate
+        diagonal = np.allclose(seen, seen * np.eye(d), atol=1e-6)
+        i, j = (np.arange(d), np.arange(d)) if diagonal else np.triu_indices(d)
+        coefficients = seen[:, :, i, j] * np.where(i == j, 0.5, 1.0)
+        return cls(mixture, factors, changes, (i, j), coefficients.transpose(0, 2, 1))
+
+    @property
+    def n_shape(self) -> int:
+        """Coordinates of a shape."""
+        return int(self.covariances.shape[1])
+
+    @property
+    def n_coordinates(self) -> int:
+        """Coordinates of all steps."""
+        k, d = self.mixture.locations.shape
+        return int(k * (1 + d) + len(self.covariances) * self.n_shape)
+
+    def places(self, component: int) -> tuple[int, slice, slice]:
+        """Where the coordinates of a component's weight, location and shape are, as `derivatives` orders them."""
+        k, d = self.mixture.locations.shape
+        q, tied = self.n_shape, self.mixture.model.tied
+        first = component * (1 + d + (0 if tied else q))
+        shape = k * (1 + d) if tied else first + 1 + d
+        return first, slice(first + 1, first + 1 + d), slice(shape, shape + q)
+
+    @property
+    def keeping_sum(self) -> Double:
+        """Directions of steps along which the weights keep their sum: (coordinates, one less)."""
+        places = [self.places(component)[0] for component in range(len(self.mixture))]
+        directions = np.eye(self.n_coordinates)
+        across = np.linalg.qr(np.column_stack([self.mixture.weights, np.eye(len(places))[:, 1:]]))[0]
+        directions[np.ix_(places, places)] = across
+        return np.delete(directions, places[0], axis=1)
+
+    def terms(self, z: Double) -> Double:
+        """1, z, and the products z_i z_j less their means: (rows, terms)."""
+        i, j = self.products
+        return np.concatenate([np.ones((len(z), 1)), z, z[:, i] * z[:, j] - (i == j)], axis=1)
+
+    def along_coordinates(self, component: int, moments: Double) -> Double:
+        """Moments of something with `terms`, (..., terms), as moments with the scores of all coordinates."""
+        d = self.mixture.locations.shape[1]
+        weight, location, shape = self.places(component)
+        result = np.zeros((*moments.shape[:-1], self.n_coordinates))
+        result[..., weight], result[..., location] = moments[..., 0], moments[..., 1 : 1 + d]
+        own = self.coefficients[0 if self.mixture.model.tied else component]
+        result[..., shape] = moments[..., 1 + d :] @ own
+        return result
+
+    def weight_gradients(self) -> Double:
+        """Of weights that are brought to a sum of one: (K, coordinates)."""
+        weights = self.mixture.weights / self.mixture.weights.sum()
+        gradients = np.zeros((len(weights), self.n_coordinates))
+        gradients[:, [self.places(c)[0] for c in range(len(weights))]] = np.diag(weights) - np.outer(weights, weights)
+        return gradients
+
+    def mean_gradients(self, unit: Double) -> Double:
+        """Of the means, in data units of this size: (K, d, coordinates)."""
+        gradients = np.zeros((*self.mixture.locations.shape, self.n_coordinates))
+        for component, factor in enumerate(self.factors):
+            gradients[component, :, self.places(component)[1]] = unit[:, None] * factor
+        return gradients
+
+    def covariance_gradients(self, unit: Double) -> Double:
+        """Of the covariances, likewise: (rows of shapes, d, d, coordinates)."""
+        d = len(unit)
+        gradients = np.zeros((len(self.covariances), d, d, self.n_coordinates))
+        for row, changes in enumerate(self.covariances):
+            gradients[row][:, :, self.places(row)[2]] = (changes * np.outer(unit, unit)).transpose(1, 2, 0)
+        return gradients
+
+
+RECORDS_PER_PARAMETER = 10  # With fewer, errors do not follow from slopes at the estimate.
+MOST_SCORES = 1 << 27  # numbers of all rows' scores
+LEAST_INFORMATION = 1e-6  # smallest eigenvalue of the information, of which each diagonal element is one
+
+
+class Parameters:
+    """The attributes of a mixture as functions of the coordinates of its steps."""
+
+    def __init__(self, mixture: Mixture, unit: Double, covariance_type: str) -> None:
+        self.steps = Steps.of(mixture)
+        k, d = mixture.locations.shape
+        matrices = {"full": (k, d, d), "tied": (d, d), "known": (d, d), "diag": (k, d), "spherical": (k,)}
+        shapes = {"weights_": (k,), "means_": (k, d), "covariances_": matrices[covariance_type]}
+        self.known = isinstance(mixture.model, KnownGaussian)
+        gradients = [self.steps.weight_gradients(), self.steps.mean_gradients(unit)]
+        if not self.known:
+            of_matrices = self.steps.covariance_gradients(unit)
+            if covariance_type in ("diag", "spherical"):
+                of_matrices = np.einsum("kiip->kip", of_matrices)
+            gradients.append(of_matrices.mean(axis=1) if covariance_type == "spherical" else of_matrices)
+        self.gradients = np.concatenate([part.reshape(-1, self.steps.n_coordinates) for part in gradients])
+        self.shapes = shapes
+
+    def named(self, errors: Double) -> dict[str, Double]:
+        """Errors of all parameters, in the order of the gradients, by attribute."""
+        found, first = {}, 0
+        for name, shape in self.shapes.items():
+            if name == "covariances_" and self.known:
+                found[name] = np.zeros(shape)
+                continue
+            size = int(np.prod(shape))
+            found[name] = errors[first : first + size].reshape(shape)
+            first += size
+        return found
+
+
+def errors_of_sketch(
+    sketch: Sketch, problem: Problem, density: Mixture, covariance_type: str, rng: np.random.Generator
+) -> dict[str, Double]:
+    """Errors of a mixture that was refined until it explains the sketch."""
+    own = in_own_units(problem, density)
+    target = problem.without_harmonics(own).plain
+    _check_records(sketch, own)
+    parameters = Parameters(own, target.unit, covariance_type)
+    if target.whole and len(target) <= MOST_WHITENED:  # then it is efficient, and its covariance is known
+        check_size(target, own)
+        jacobian = correlated_errors(target, own)(derivatives(target, own))
+        jacobian = jacobian @ parameters.steps.keeping_sum
+        root = inverse_root(jacobian.T @ jacobian, UNDETERMINED)
+        half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
+        factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
+        return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
+    slopes = slopes_of_efficient(target, own, MOST_WHITENED)
+    if slopes is not None:
+        check_size(target, own)
+        influence = SketchInfluence(sketch, target, own, slopes)
+        return parameters.named(influence.errors(parameters.gradients, density, rng))
+    p = problem.n_parameters(own)
+    target = target.some(slice(0, max(MOST_WHITENED, 2 * p)))
+    precisions = independent_errors(target)(np.ones(2 * len(target)))[: round(target.n_numbers)] ** 2
+    influence = SketchInfluence.of(sketch, target, own, precisions, parameters.steps.keeping_sum)
+    return parameters.named(influence.errors(parameters.gradients, density, rng))
+
+
+def errors_of_likelihood(
+    sketch: Sketch, density: Mixture, covariance_type: str, rng: np.random.Generator, *, decided: bool = True
+) -> dict[str, Double]:
+    """Errors of the likeliest mixture of kept rows, whatever their law is; or of all records, if those decided."""
+    _check_records(sketch, density)
+    standing = StandingRows.of(sketch, rng, decided=decided)
+    rows, weights = standing.rows.rows, standing.rows.weights
+    parameters = Parameters(density, np.ones(rows.shape[1]), covariance_type)
+    steps = parameters.steps
+    if len(rows) * steps.n_coordinates > MOST_SCORES:
+        raise UndeterminedError(
+            f"the mixture has {steps.n_coordinates:,} parameters, too many to compute their errors: ask for fewer "
+            "components, or another covariance_type"
+        )
+    scores, information = scores_and_information(steps, density, rows, weights)
+    root = inverse_root(
+        information, "the rows hardly determine some parameters of the mixture: ask for fewer components"
+    )
+    slopes = root.T @ (root @ parameters.gradients.T)
+    return parameters.named(standing.errors(lambda which: scores @ slopes[:, which], slopes.shape[1], rng))
+
+
+def scores_and_information(steps: Steps, density: Mixture, rows: Double, weights: Double) -> tuple[Double, Double]:
+    """Scores of the rows along all coordinates, and the information in one record (Louis 1982).
+
+    With r the share of a component in a row, and u the component's own score, the information of mixtures is the mean
+    of s s', s the sums of r u, plus, for each component, what it would be if components were known, less r u u'.
+    """
+    shares = softmax(log_densities(rows, density) + np.log(np.maximum(density.weights, 1e-300)), axis=1)
+    scores = np.zeros((len(rows), steps.n_coordinates))
+    information = np.zeros((steps.n_coordinates, steps.n_coordinates))
+    i, j = steps.products
+    of_products = np.where(i == j, 2.0, 1.0)  # variances of z_i z_j
+    for component, factor in enumerate(steps.factors):
+        z = np.linalg.solve(factor, (rows - density.locations[component]).T).T
+        terms, own = steps.terms(z), shares[:, component]
+        scores += steps.along_coordinates(component, terms * own[:, None])
+        share = float(weights @ own)
+        known = share * np.concatenate([np.ones(1 + z.shape[1]), of_products])
+        left = np.diag(known) - (terms * (weights * own)[:, None]).T @ terms
+        information += steps.along_coordinates(component, steps.along_coordinates(component, left).T)
+    return scores, information + (scores * weights[:, None]).T @ scores
+
+
+def inverse_root(matrix: Double, reason: str) -> Double:
+    """R with R'R the inverse of a matrix that is clearly positive definite; else the reason why not."""
+    scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    values, vectors = np.linalg.eigh(matrix * scale[:, None] * scale)
+    if not values[0] > LEAST_INFORMATION:
+        raise UndeterminedError(reason)
+    return np.asarray((vectors / np.sqrt(values)).T * scale)
+
+
+def _check_records(sketch: Sketch, mixture: Mixture) -> None:
+    k, d = mixture.locations.shape
+    p = mixture.model.n_parameters(k, d) - 1
+    if independent_records(sketch) < RECORDS_PER_PARAMETER * p:
+        raise UndeterminedError(
+            f"{counted(round(float(sketch.count)), 'record')} cannot tell the errors of {p:,} parameters: ask for "
+            "fewer components, or another covariance_type"
+        )
+
+
+FEWEST_NUMBERS = 3  # of the sketch for each parameter: with fewer, intervals cover too little
+DRAWN_ROWS = 4000
+# 95 % intervals of alphas held them 88 and 91 times of 100 (60 draws, exact and one-bit).
+NO_ALPHAS = "those of alphas_ would hold the truth too seldom: compare the alphas_ of two halves of the rows instead"
+STABLE_ROWS = "for rows of such a mixture; a sketch that keeps rows gives errors for any"
+
+
+def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.random.Generator) -> ErrorBars:
+    """Standard errors of weights, means and scales, in the units of the data.
+
+    With J the derivatives of the characteristic function along the parameters, and V the weights of its values in the
+    fit, a row moves the parameters by (J' V J)^-1 J' V times its own values less their means. The law is that of kept
+    rows or, where the mixture explains the sketch, the mixture's own.
+    """
+    target, (_, operator) = Target.of(sketch, HIGHEST_HARMONIC), fourier_part(sketch)
+    sample, n_parameters = SampledRows.of(sketch), density.weights.size * (1 + density.locations.shape[1] * 2 + 1) - 1
+    if target.n_numbers < FEWEST_NUMBERS * n_parameters:
+        return ErrorBars(withheld="the sketch has fewer than 3 numbers for each parameter: design it with more")
+    if sample is None and not explained:
+        return ErrorBars(withheld="the mixture does not explain the sketch: try more components, or keep rows")
+    if sample is None:
+        shares = np.full(DRAWN_ROWS, 1 / (DRAWN_ROWS * least_rows(sketch)))
+        rows = SampledRows(density.sample(DRAWN_ROWS, rng)[0], shares, shares)
+    else:
+        rows = sample
+    whitening = independent_errors(target)
+    jacobian, to_parameters = _derivatives(target, density)
+    influence = to_parameters @ np.linalg.pinv(whitening(jacobian)) * whitening(np.ones(2 * len(target)))
+    moves = operator.features(rows.rows) * characteristic_factors(operator, operator.dither) - target.values
+    parts = np.concatenate([moves.real, moves.imag * target.imaginary], axis=1)
+    released = target.released / (1 + target.imaginary) * np.sum(influence**2, axis=1)
+    errors = np.sqrt(rows.variances(parts @ influence.T) + released)
+    return ErrorBars(_named(errors, density, target.unit), NO_ALPHAS, STABLE_ROWS if sample is None else "")
+
+
+def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
+    """Of real and imaginary parts of the values (2 m, free parameters), and the map from free to all parameters.
+
+    Parameters are all weights, then locations and log-variances in the target's unit with alpha, of each component.
+    """
+    k, d = density.locations.shape
+    own = replace(
+        density,
+        locations=(density.locations - target.origin) / target.unit,
+        shapes=density.model.scaled(density.shapes, 1 / target.unit),
+    )
+    cosines, sines = own.waves(target.frequencies)
+    waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
+    weighted = (own.weights[:, None] * waves)[:, :, None]
+    along = 1j * weighted * target.frequencies.omega.astype(np.float64)
+    shapes = -weighted * own.model.steps(own.shapes, target.frequencies).astype(np.float64)
+    columns = np.concatenate([along, shapes], axis=2).transpose(1, 0, 2).reshape(len(target), -1)
+    every = np.concatenate([waves.T, columns], axis=1)
+    # weights sum to one: they move along an orthonormal basis of what does
+    sums = np.linalg.svd(np.ones((1, k)))[2][1:].T
+    to_parameters = np.zeros((every.shape[1], every.shape[1] - 1))
+    to_parameters[:k, : k - 1], to_parameters[k:, k - 1 :] = sums, np.eye(k * (2 * d + 1))
+    parts = np.concatenate([every.real, every.imag * target.imaginary]) @ to_parameters
+    return parts, to_parameters
+
+
+def _named(errors: Double, density: Mixture, unit: Double) -> dict[str, Double]:
+    k, d = density.locations.shape
+    others = errors[k:].reshape(k, 2 * d + 1)
+    return {
+        "weights_": errors[:k],
+        "means_": others[:, :d] * unit,
+        "scales_": others[:, d:-1] / 2 * np.sqrt(density.shapes[:, :-1]),
+    }
+
+
+GAUSSIANS = (SphericalGaussian, StretchedGaussian, FullGaussian, KnownGaussian)
+FEWEST_DRAWS, DRAWS_PER_PARAMETER = 10_000, 100  # The information's inverse is 1 % too large with 100 per parameter.
+
+
+def errors_over_bound(problem: Problem, mixture: Mixture, rng: np.random.Generator) -> float | None:
+    """Errors of the means of a mixture of Gaussians, in the problem's units, over those that all rows would leave.
+
+    It is the root of the mean of squared ratios. None where it cannot be told: for one-bit or subsampled sketches,
+    private ones, those of many frequencies, and where the sketch does not determine the mixture.
+    """
+    target = problem.without_harmonics(mixture).plain
+    if not target.whole or len(target) > MOST_WHITENED or target.released or not isinstance(mixture.model, GAUSSIANS):
+        return None
+    steps = Steps.of(mixture)
+    n = max(FEWEST_DRAWS, DRAWS_PER_PARAMETER * steps.n_coordinates)
+    if n * steps.n_coordinates > MOST_SCORES:
+        return None
+    rows = mixture.sample(n, rng)[0]
+    try:
+        check_size(target, mixture)
+        seen = correlated_errors(target, mixture)(derivatives(target, mixture)) * np.sqrt(target.sampling)
+        scores = scores_and_information(steps, mixture, rows, np.full(n, 1 / n))[0] / np.sqrt(n)
+        of_sketch, of_rows = (_variances(steps, part) for part in (seen, scores))
+    except UndeterminedError:
+        return None
+    return max(1.0, float(np.sqrt(np.mean(of_sketch / of_rows))))
+
+
+def _variances(steps: Steps, roots: Double) -> Double:
+    """Of means, where the information is R'R; weights sum to one."""
+    free = steps.keeping_sum
+    roots = roots @ free
+    gradients = steps.mean_gradients(np.ones(steps.mixture.locations.shape[1])).reshape(-1, steps.n_coordinates) @ free
+    return np.asarray(np.sum((inverse_root(roots.T @ roots, UNDETERMINED) @ gradients.T) ** 2, axis=0))

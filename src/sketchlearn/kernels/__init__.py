@@ -1,0 +1,1 @@
+"""The compiled kernels: which one runs, on processors and GPUs."""

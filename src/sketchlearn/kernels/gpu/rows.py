@@ -1,0 +1,371 @@
+"""Rows on a GPU become centred float32 columns, in tiles of the group of frequencies that a row's hash gives it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.kernels.gpu.driver import Device, Memory, Room, Stream, device
+
+CUDA, CUDA_MANAGED = 2, 13  # kinds of memory, as DLPack counts them
+#: kinds of numbers by DLPack's code and bits, in the order of rows_at_device.h
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = range(4)
+KINDS = {(2, 16): FLOAT16, (4, 16): BFLOAT16, (2, 32): FLOAT32, (2, 64): FLOAT64}
+SIZES = (2, 2, 4, 8)
+LEGACY_STREAM = 1  # DLPack's word for the stream that waits for all others
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_kind", ctypes.c_int32),
+        ("device_number", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class RowsAtDevice(ctypes.Structure):
+    """Rows in a GPU's memory: as in kernels/native/gpu/rows_at_device.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("row_stride", ctypes.c_int64),
+        ("column_stride", ctypes.c_int64),
+        ("n_features", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class DeviceRows:
+    """A two-dimensional array of floating-point numbers in a GPU's memory; strides in elements."""
+
+    device: Device
+    address: int
+    kind: int
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+    owner: Any = None  # what keeps the memory alive
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What the rows are when they come to the processor."""
+        return np.dtype(np.float64 if self.kind == FLOAT64 else np.float32)
+
+    def __getitem__(self, which: slice) -> DeviceRows:
+        first, last, _ = which.indices(len(self))
+        moved = self.address + first * self.strides[0] * SIZES[self.kind]
+        return replace(self, address=moved, shape=(max(last - first, 0), self.shape[1]))
+
+    def described(self) -> RowsAtDevice:
+        """The rows, as the kernels are told of them."""
+        return RowsAtDevice(self.address, len(self), *self.strides, self.shape[1], self.kind)
+
+
+def is_on_gpu(data: Any) -> bool:
+    """Whether an array says that it is in a GPU's memory."""
+    where = getattr(data, "__dlpack_device__", None)
+    return callable(where) and not isinstance(data, np.ndarray) and int(where()[0]) in (CUDA, CUDA_MANAGED)
+
+
+def device_rows(data: Any) -> DeviceRows:
+    """The rows of an array on a GPU, once all work on it is done."""
+    owner = device(int(data.__dlpack_device__()[1]))
+    capsule = data.__dlpack__(stream=LEGACY_STREAM)
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    tensor = _Tensor.from_address(address(capsule, b"dltensor"))
+    if tensor.ndim != 2:
+        raise ValueError(f"expected a two-dimensional array, got {tensor.ndim} dimension(s)")
+    if (tensor.code, tensor.bits) not in KINDS or tensor.lanes != 1:
+        raise TypeError("rows on a GPU must be float16, bfloat16, float32 or float64: convert them there first")
+    shape = (int(tensor.shape[0]), int(tensor.shape[1]))
+    strides = (int(tensor.strides[0]), int(tensor.strides[1])) if tensor.strides else (shape[1], 1)
+    start = (tensor.data or 0) + tensor.byte_offset
+    owner.wait()  # for what the array's own streams have left to do
+    # the capsule, which nobody takes over, frees what it borrowed when it is collected
+    return DeviceRows(owner, start, KINDS[tensor.code, tensor.bits], shape, strides, (capsule, data))
+
+
+def downloaded(rows: DeviceRows) -> NDArray[Any]:
+    """The rows as an array of the processor: float32, or float64 if they are."""
+    if min(rows.shape) == 0:
+        return np.empty(rows.shape, rows.dtype)
+    size = SIZES[rows.kind]
+    reach = [(n - 1) * step for n, step in zip(rows.shape, rows.strides, strict=True)]
+    first, last = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
+    raw = np.empty(last - first + 1, {2: np.uint16, 4: np.float32, 8: np.float64}[size])
+    with rows.device.current():
+        rows.device.stream.download(raw.ctypes.data, rows.address + first * size, raw.nbytes)
+        rows.device.stream.wait()
+    strides = (rows.strides[0] * size, rows.strides[1] * size)
+    table = np.lib.stride_tricks.as_strided(raw[-first:], rows.shape, strides)
+    if rows.kind == FLOAT16:
+        return table.view(np.float16).astype(np.float32)
+    return (table.astype(np.uint32) << 16).view(np.float32) if rows.kind == BFLOAT16 else np.ascontiguousarray(table)
+
+
+def host_rows(rows: NDArray[Any], owner: Device, memory: Memory) -> DeviceRows:
+    """Rows of the processor, float32 or float64 in C order, as they lie in a GPU's memory once they are copied."""
+    kind = FLOAT64 if rows.dtype == np.float64 else FLOAT32
+    return DeviceRows(owner, memory.address, kind, (rows.shape[0], rows.shape[1]), (rows.shape[1], 1), memory)
+
+
+TILE_ROWS, TILE_BYTES = 128, 16
+COLUMNS_PER_BLOCK = 64  # that one block centres
+GROUPED_ROWS = 1024  # that a block finds the groups of
+SCRATCH_BYTES = 256 << 20  # of centred rows at a time
+
+
+class _CentreWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        ("center", ctypes.c_void_p),
+        ("square", ctypes.c_double),
+        ("centred", ctypes.c_void_p),
+        ("tiles", ctypes.c_void_p),
+        ("groups", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("starts", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("placed_weights", ctypes.c_void_p),
+        ("first_bad", ctypes.c_void_p),
+        ("key", ctypes.c_uint64),
+        ("stride", ctypes.c_int64),
+        ("n_groups", ctypes.c_int32),
+        ("columns_per_block", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class CentredRows:
+    """Centred rows as the kernels of features are told of them: addresses, and how many tiles there are."""
+
+    first: int  # of the rows they were made of
+    count: int
+    rows: int
+    tiles: int
+    weights: int | None
+    stride: int
+    n_tiles: int
+
+
+class Centring:
+    """Subtracts a center, on a GPU; rows outside a radius make `bad` less than 2^64 - 1."""
+
+    def __init__(self, owner: Device, center: NDArray[np.float32], radius: float, key: int, n_groups: int) -> None:
+        self.device, self.n_features, self.n_groups = owner, len(center), n_groups
+        self._center, self._square, self._key = owner.copy(center), radius * radius, key
+        self._scratch: _Scratch | None = None
+
+    def pieces(self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream) -> Iterator[CentredRows]:
+        """Lets the stream centre the rows, as many at a time as there is room for."""
+        scratch = self._space(len(rows), weighted=weights is not None)
+        for first in range(0, len(rows), scratch.n_rows):
+            own = None if weights is None else weights + 8 * first
+            yield self._centred(rows[first : first + scratch.n_rows], first, own, scratch, bad, stream)
+
+    def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
+        room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
+        wanted, there = min(n_rows, room), self._scratch
+        if there is None or there.n_rows < wanted or (weighted and not there.weights.size):
+            self._scratch = None  # freed before the larger one is made
+            self._scratch = there = _Scratch(self, wanted, weighted=weighted)
+        return there
+
+    def _centred(
+        self, rows: DeviceRows, first: int, weights: int | None, scratch: _Scratch, bad: int, stream: Stream
+    ) -> CentredRows:
+        count, grouped = len(rows), self.n_groups > 1
+        n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
+        placed_weights = scratch.weights.address if weights is not None else None
+        work = _CentreWork(
+            rows=rows.described(),
+            center=self._center.address,
+            square=self._square,
+            centred=scratch.centred.address,
+            tiles=scratch.tiles.address,
+            groups=scratch.groups.address if grouped else None,
+            places=scratch.places.address if grouped else None,
+            starts=scratch.starts.address if grouped else None,
+            weights=weights,
+            placed_weights=placed_weights,
+            first_bad=bad,
+            key=self._key,
+            stride=n_tiles * TILE_ROWS,
+            n_groups=self.n_groups,
+            # a row's distance is added up in the order of its columns, by one block
+            columns_per_block=self.n_features if math.isfinite(self._square) else COLUMNS_PER_BLOCK,
+        )
+        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
+        if grouped:
+            by_row = (-(-count // GROUPED_ROWS), 1)
+            stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
+            self.device.launch("centre", "find_groups", by_row, 256, work, stream)
+            self.device.launch("centre", "place_groups", (1, 1), 256, work, stream)
+            self.device.launch("centre", "place_rows", by_row, 256, work, stream)
+        slabs = -(-self.n_features // work.columns_per_block)
+        self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, work, stream)
+        addresses = scratch.centred.address, scratch.tiles.address, placed_weights
+        return CentredRows(first, count, *addresses, work.stride, n_tiles)
+
+
+class _Scratch:
+    """What is needed beside the rows: centred ones, and which tile each goes to."""
+
+    def __init__(self, centring: Centring, n_rows: int, *, weighted: bool) -> None:
+        grouped, owner = centring.n_groups > 1, centring.device
+        self.n_rows = -(-max(n_rows, 1) // TILE_ROWS) * TILE_ROWS
+        self.n_tiles = self.n_rows // TILE_ROWS + (centring.n_groups if grouped else 0)
+        placed = self.n_tiles * TILE_ROWS
+        self.centred = Memory(4 * placed * centring.n_features, owner)
+        self.tiles = Memory(TILE_BYTES * self.n_tiles, owner)
+        self.groups = Memory(4 * self.n_rows if grouped else 0, owner)
+        self.places = Memory(8 * self.n_rows if grouped else 0, owner)
+        self.starts = Memory(8 * centring.n_groups if grouped else 0, owner)
+        self.weights = Memory(8 * placed if weighted else 0, owner)
+
+
+class _ColumnsWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        ("which", ctypes.c_void_p),
+        ("chosen", ctypes.c_void_p),
+        ("n_chosen", ctypes.c_int32),
+    )
+
+
+class ChosenColumns:
+    """Copies of some columns, in memory that is used again."""
+
+    def __init__(self, owner: Device, which: Sequence[int]) -> None:
+        self.device, self._n = owner, len(which)
+        self._which, self._room = owner.copy(np.array(which, np.int64)), Room(owner)
+
+    def pieces(self, rows: DeviceRows, stream: Stream) -> Iterator[tuple[int, DeviceRows]]:
+        """Lets the stream copy them; as many rows at a time as there is room for, with the number of the first."""
+        bytes_each = self._n * SIZES[rows.kind]
+        step = max(1, min(len(rows), SCRATCH_BYTES // bytes_each))
+        room = self._room.of(step * bytes_each)
+        for first in range(0, len(rows), step):
+            own = rows[first : first + step]
+            work = _ColumnsWork(rows=own.described(), which=self._which.address, chosen=room.address, n_chosen=self._n)
+            blocks = -(-len(own) * self._n // 256)
+            self.device.launch("columns", "choose_columns", (blocks, 1), 256, work, stream)
+            shape = (len(own), self._n)
+            yield first, DeviceRows(self.device, room.address, rows.kind, shape, (self._n, 1), room)
+
+
+class DevicePlan(Protocol):
+    """What computes an operator's integers on a GPU."""
+
+    @property
+    def sees_all_columns(self) -> bool:
+        """Whether a value that is missing in any column makes bad less than 2^64 - 1."""
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1."""
+
+
+class ColumnsPlan:
+    """What another plan makes of some columns."""
+
+    sees_all_columns = False
+
+    def __init__(self, owner: Device, which: Sequence[int], inner: DevicePlan) -> None:
+        self._columns, self._inner = ChosenColumns(owner, which), inner
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        """As `DensePlan.add`."""
+        for first, piece in self._columns.pieces(rows, stream):
+            self._inner.add(piece, None if weights is None else weights + 8 * first, sums, bad, stream)
+
+
+ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
+
+
+class _KeepWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        ("center", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("certain", ctypes.c_void_p),
+        ("found", ctypes.c_void_p),
+        ("n_found", ctypes.c_void_p),
+        ("gathered", ctypes.c_void_p),
+        ("key", ctypes.c_uint64),
+        ("below", ctypes.c_double),
+        ("room", ctypes.c_int64),
+        ("n_certain", ctypes.c_int32),
+    )
+
+
+def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Some rows, as float64."""
+    owner, found = rows.device, rows.device.copy(which.astype(np.int64))
+    out = np.empty((len(which), rows.shape[1]))
+    if out.size:
+        space = Memory(out.nbytes, owner)
+        work = _KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
+        with owner.current():
+            owner.launch("keeping", "gather_rows", (-(-out.size // 256), 1), 256, work, owner.stream)
+            owner.stream.download(out.ctypes.data, space.address, out.nbytes)
+            owner.stream.wait()
+    return out
+
+
+class Search:
+    """A rule of kept rows, on a GPU."""
+
+    def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
+        self._owner, self._key, self._n_certain = owner, key, len(certain)
+        self._center, self._scale = owner.copy(np.array(center, float)), owner.copy(np.array(scale, float))
+        self._certain, self._found = owner.copy(certain), Memory(8 * ROOM + 8, owner)
+
+    def candidates(self, rows: DeviceRows, below: float) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """The rows of a priority below a limit, and their numbers; all rows, and None, where they are too many."""
+        if len(rows) <= ROOM // 8 or below == np.inf:
+            return downloaded(rows), None
+        count = np.zeros(1, np.int64)
+        work = _KeepWork(
+            rows=rows.described(),
+            center=self._center.address,
+            scale=self._scale.address,
+            certain=self._certain.address,
+            found=self._found.address + 8,
+            n_found=self._found.address,
+            key=self._key,
+            below=below,
+            room=ROOM,
+            n_certain=self._n_certain,
+        )
+        stream = self._owner.stream
+        with self._owner.current():
+            stream.fill(self._found.address, 0, 8)
+            self._owner.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
+            stream.download(count.ctypes.data, self._found.address, 8)
+            stream.wait()
+            if count[0] > ROOM:
+                return downloaded(rows), None
+            which = np.empty(int(count[0]), np.int64)
+            if len(which):
+                stream.download(which.ctypes.data, self._found.address + 8, which.nbytes)
+                stream.wait()
+        which.sort()
+        return gathered(rows, which), which

@@ -1,1 +1,0 @@
-"""Moments that sketches hold, with their noise."""

@@ -1,0 +1,635 @@
+"""`two_sample_test`: whether two sketches hold records of the same distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import in_digits, warn_caller
+from sketchlearn.core.values import difference, positive, whole
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.frequencies import Probed
+from sketchlearn.features.histograms import Histograms
+from sketchlearn.inference.decoders.target import fourier_part
+from sketchlearn.inference.moments import part_of
+from sketchlearn.inference.sampling_noise import Noise, Released, density_of, real_parts
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.questions.marginals import Counted, share_by_features
+from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Number, Ordinal, Text
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.sketch.record_weights import distinct_records
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
+
+LEVEL = 0.01  # A sentence says that something differs where the p-value is smaller.
+NAMED_LEVELS = 3  # of a category, in a sentence
+LEAST_CHANGE = 0.005  # of a share: less is not worth a name beside another
+CLEAR_CHANGE = 0.02  # of a share: less is shown with a decimal of its percents
+TIMES, DAYS, STEPS = "times", "days", "levels"
+LONGEST_EXPONENT = 700.0  # of e, that floats hold
+
+
+@dataclass(frozen=True)
+class LevelShift:
+    """The share of a level in the first sketch and in the second; "missing" is that of records without a value."""
+
+    level: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+    def __str__(self) -> str:
+        decimals = 0 if abs(self.change) >= CLEAR_CHANGE else 1
+        return f"{self.level} {100 * self.before:.{decimals}f} % -> {100 * self.after:.{decimals}f} %"
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """How one column differs between two sketches, read off the frequencies along its axis.
+
+    Attributes
+    ----------
+    column : its name in the table, or "column 3".
+    p_value : of this column by itself, times the number of columns.
+    shift : about how far its values moved from the first sketch to the second, in `unit`; of levels, how much the share
+        moved that moved most.
+    spread_ratio : about how many times wider they are spread in the second one; of levels, 1.
+    unit : "" for the unit of the data, "days", "times" (the values are multiplied by the shift), "levels" of an order.
+    levels : of flags and categories, the shares of all levels, those that moved most first.
+    missing : of others, the share of records without a value, if it moved.
+
+    >>> print(ColumnDrift("age", 1e-9, 3.14159, 1.0), ColumnDrift("income", 1e-9, 1.1, 1.0, "times"))
+    age (+3.14, spread x 1) income (x 1.1, spread x 1)
+    >>> print(ColumnDrift("country", 1e-9, 0.13, 1.0, levels=(LevelShift("FR", 0.31, 0.44),)))
+    country: FR 31 % -> 44 %
+    """
+
+    column: str
+    p_value: float
+    shift: float
+    spread_ratio: float
+    unit: str = ""
+    levels: tuple[LevelShift, ...] = ()
+    missing: LevelShift | None = None
+
+    def __str__(self) -> str:
+        if shares := self.named_shares:
+            return f"{self.column}: {', '.join(map(str, shares))}"
+        moved = f"{self.shift_in_words}, spread x {in_digits(self.spread_ratio, 3)}"
+        return f"{self.column} ({moved})" if self.missing is None else f"{self.column} ({moved}; {self.missing})"
+
+    @property
+    def named_shares(self) -> tuple[LevelShift, ...]:
+        """The shares that a sentence names; none where numbers moved."""
+        if self.missing is not None and self.shift == 0:
+            return (self.missing,)
+        clear = [one for i, one in enumerate(self.levels) if i == 0 or abs(one.change) >= LEAST_CHANGE]
+        return tuple(clear[:NAMED_LEVELS])
+
+    @property
+    def shift_in_words(self) -> str:
+        """How far numbers moved, with the unit."""
+        if self.unit == TIMES:
+            return f"x {in_digits(self.shift, 3)}"
+        sign, unit = "" if self.shift < 0 else "+", f" {self.unit}" if self.unit else ""
+        return f"{sign}{in_digits(self.shift, 3)}{unit}"
+
+
+def by_table_column(
+    drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
+) -> list[ColumnDrift]:
+    """The drifts of the numbers of a schema, with their positions, as those of the table's columns.
+
+    The p-value of a column is the least of its numbers': each is multiplied by the number of all of them already.
+    """
+    columns = operator.columns
+    if not isinstance(columns, SchemaColumns):
+        return [drift for _, drift in drifts]
+    groups: dict[str, list[tuple[int, ColumnDrift]]] = {}
+    for position, drift in drifts:
+        groups.setdefault(columns.column_at(position).name, []).append((position, drift))
+    return [_of_column(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
+
+
+def _of_column(
+    column: Column, own: list[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
+) -> ColumnDrift:
+    """The drift of one column of a table, whose numbers come with the most surprising one first."""
+    names: Any = operator.columns
+    drift = replace(own[0][1], column=column.name)
+    gap = next(((position, one) for position, one in own if names[position] not in column.own_names), None)
+    if isinstance(column, Flag | Category):
+        told = (_share_shift(column, position, a, b, operator) for position, _ in own)
+        shares = sorted((one for one in told if one is not None), key=lambda one: -abs(one.change))
+        shift = shares[0].change if shares else drift.shift / column.weight
+        return replace(drift, shift=shift, spread_ratio=1.0, levels=tuple(shares))
+    missing = None
+    if gap is not None and gap[1].p_value < LEVEL:
+        missing = _share_shift(column, gap[0], a, b, operator)
+    values = [(position, one) for position, one in own if names[position] in column.own_names]
+    if not values or (missing is not None and values[0][1].p_value >= LEVEL):
+        return replace(drift, shift=0.0, spread_ratio=1.0, missing=missing)
+    first, moved = values[0]
+    shift, unit = _plain_shift(column, names[first], moved.shift)
+    return replace(drift, shift=shift, spread_ratio=moved.spread_ratio, unit=unit, missing=missing)
+
+
+def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
+    """How far a number moved, in the table's own unit."""
+    if isinstance(column, Number) and column.scaling == "log":
+        return math.exp(min(shift * column.width, LONGEST_EXPONENT)), TIMES
+    if isinstance(column, Text) and not column.n_words:
+        return math.exp(min(shift / column.weight, LONGEST_EXPONENT)), TIMES
+    if isinstance(column, Ordinal):
+        return shift / column.weight * (len(column.levels) - 1), STEPS
+    if isinstance(column, Date) and name == column.name:
+        return shift * column.width, DAYS
+    return (shift * column.width if isinstance(column, Number) else shift), ""
+
+
+def _share_shift(column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures) -> LevelShift | None:
+    """The shares of records that have a level, or no value, in both sketches; None where features do not tell them."""
+    names: Any = operator.columns
+    of_gap = names[position] not in column.own_names
+    word = names[position].removeprefix(f"{column.name}=")
+    if of_gap or isinstance(column, Flag):
+        word = "missing" if of_gap else "yes"
+    size = column.weight_of_gap if of_gap else column.weight
+    both: list[float] = []
+    for sketch in (a, b):
+        gaps = 0.0
+        if isinstance(column, Flag) and column.missing == INDICATE and not of_gap:
+            gaps = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
+        share = share_by_features(sketch, operator, position, size, gaps)
+        if share is None:
+            return None
+        both.append(share)
+    return LevelShift(word, *both)
+
+
+SILENT_WEIGHT = 0.1  # Frequencies where the records' characteristic function vanishes count a little, too.
+LEAST_VARIANCE = 0.05  # that a value is measured in, in its mean square
+CLEAR_DEVIATIONS = 3.0  # of noise: smaller values have no phase to speak of
+NAMED_COLUMNS = 3  # in the sentence
+DISTINCT_PER_GROUP = 100  # records; with 9 in 4 groups, 40 % of true hypotheses were rejected at the 5 % level
+NARROWEST = 1e-9  # squared deviation of a column, in the lowest frequency's units, that ratios are taken of
+NEAR_MEAN = 1e-3  # deviations: the saddlepoint formula is 0 / 0 there, and is interpolated
+NEGLIGIBLE_WEIGHT = 1e-12  # of a chi-square, in the largest
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What two sketches say about whether their records come from the same distribution.
+
+    Attributes
+    ----------
+    distance : root mean square difference of the sketches' mean Fourier features (`Sketch.distance`, where the
+        operator has no others).
+    expected : the distance that chance alone would give.
+    statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
+    p_value : probability that records of one distribution differ at least as much.
+    n_a, n_b : numbers of records.
+    columns : drift of each column of the table, the most surprising first; empty if the operator has no frequencies
+        along the axes (those of `design` have).
+
+    >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
+    The two sketches differ: distance 0.031 where chance gives 0.004 (p < 1e-5).
+    """
+
+    distance: float
+    expected: float
+    statistic: float
+    p_value: float
+    n_a: int | float
+    n_b: int | float
+    columns: tuple[ColumnDrift, ...] = field(default=(), repr=False)
+
+    @property
+    def differ(self) -> bool:
+        """Whether chance explains the distance less than once in a hundred times."""
+        return self.p_value < LEVEL
+
+    def __str__(self) -> str:
+        p = "p < 1e-5" if self.p_value < 1e-5 else f"p = {in_digits(self.p_value, 2)}"
+        figures = f"distance {in_digits(self.distance, 2)} where chance gives {in_digits(self.expected, 2)} ({p})"
+        if not self.differ:
+            return f"No difference is seen between the two sketches: {figures}."
+        moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]
+        where = f" Most in {'; '.join(moved)}." if moved else ""
+        return f"The two sketches differ: {figures}.{where}"
+
+
+def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
+    """Tests whether two sketches hold records of the same distribution: a two-sample test without the rows.
+
+    The statistic is n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2, an estimate of the maximum mean
+    discrepancy. Under the hypothesis that nothing changed it is a weighted sum of chi-squares; the weights are the
+    eigenvalues of the values' covariance, for which a density is fitted to the pooled sketch. No row is needed.
+
+    Parameters
+    ----------
+    a, b : sketches of one operator of Fourier features, alone or among others, whatever its wave. Their records must
+        not overlap, and counts must count records that are independent: repeated or weighted rows make the test too
+        sure. So does an operator with `subsample` where few rows are distinct, because equal rows contribute to the
+        same frequencies.
+    seed : of the fit, and of the records drawn from it.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y, Z = (rng.standard_normal((5000, 2)) + [shift, 0] for shift in (0, 0, 0.2))
+    >>> operator = skl.design(X, n_components=1)
+    >>> print(skl.two_sample_test(operator.sketch(X), operator.sketch(Y)))
+    No difference is seen between the two sketches: distance ... where chance gives ... (p = ...).
+    >>> drift = skl.two_sample_test(operator.sketch(X), operator.sketch(Z))
+    >>> drift.p_value < 1e-5, drift.columns[0].column, round(drift.columns[0].shift, 1)
+    (True, 'column 0', 0.2)
+    """
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    distinct = min(
+        (distinct_records(given) for given in (a, b) if isinstance(given, Sketch) and given.count), default=0
+    )
+    tables = a, b
+    a, b = checked_pair(a, b)
+    if (groups := fourier_part(a)[1].n_groups) > 1 and distinct < DISTINCT_PER_GROUP * groups:
+        warn_caller(
+            f"few records are distinct, about {in_digits(distinct, 2)}, and equal ones contribute to the same "
+            "frequencies: the p-value may be too small; compare sketches without subsampling"
+        )
+    n_a, n_b, pooled = float(a.count), float(b.count), a.merged(b, overlapping=True)
+    # pools of several BLAS threads wait for each other: see SketchEstimator
+    with one_blas_thread():
+        density = density_of(pooled, rng)
+        noise = Noise.of(pooled, density, rng)
+        together = n_a * n_b / (n_a + n_b)
+        private = (Released.of(a) + Released.of(b)).times(together)
+        # Laplace noise that is large in one sketch is large in the mean of both, too: weights come from the density
+        mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
+        weights = frequency_weights(mean, pooled, noise, private)
+        squares = np.abs(a.mean - b.mean) ** 2
+        statistic = together * float(weights @ squares)
+        return Drift(
+            distance=float(np.sqrt(np.mean(squares))),
+            expected=float(np.sqrt(np.mean(noise.variances + noise.parts * private.variances) / together)),
+            statistic=statistic,
+            p_value=exceedance(noise.spectrum(weights, private), statistic),
+            n_a=a.count,
+            n_b=b.count,
+            columns=_columns(a, b, noise, weights, private, _counted(*tables)),
+        )
+
+
+def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private: Released) -> Double:
+    """How much each frequency counts, with sum one: (|phi|^2 + 0.1) / (1 - |phi|^2), phi the characteristic function.
+
+    A shift by delta changes phi by i (omega . delta) phi. So differences are seen where phi has not yet vanished, and
+    in units of the value's own deviation; the constant keeps an eye on finer ones. The weights come from the pooled
+    sketch, whose noise is not correlated with that of the difference, so the null law stays what it is.
+    """
+    size = np.abs(mean) ** 2
+    if pooled.ledger is None:
+        signal = np.maximum(size - noise.variances / float(pooled.count), 0)
+    else:  # a density follows some of the noise: what does not stand out of it must not count more
+        signal = np.where(size > CLEAR_DEVIATIONS**2 * noise.parts * Released.of(pooled).variances, size, 0)
+    square = np.maximum(size + noise.variances, 1e-300)
+    variances = np.maximum(noise.variances + noise.parts * private.variances, LEAST_VARIANCE * square)
+    weights = (signal / square + SILENT_WEIGHT) / variances
+    return np.asarray(weights / weights.sum())
+
+
+def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
+    for given in (a, b):
+        if not isinstance(given, Sketch):
+            raise TypeError(f"two sketches are compared, not {type(given).__name__}: sketch the rows first")
+    reason = difference(a.operator, b.operator)
+    if reason:
+        raise ValueError(f"cannot compare sketches: {reason}")
+    for name, given in (("first", a), ("second", b)):
+        if given.count == 0:
+            raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
+        require_enough_shares(given.ledger)
+    if (a.ledger is None) != (b.ledger is None):
+        raise ValueError("one sketch is private and the other exact: compare two of the same kind")
+    return fourier_part(a)[0], fourier_part(b)[0]
+
+
+def _counted(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
+    """How far the mean of each column moved, and how many times wider it is spread, where histograms tell."""
+    histograms = part_of(a, Histograms), part_of(b, Histograms)
+    if histograms[0] is None or histograms[1] is None:
+        return {}
+    found = {}
+    for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
+        before, after = (Counted.of(part, column).mean_and_variance() for part in histograms if part is not None)
+        if before is not None and after is not None and min(before[1], after[1]) > 0:
+            found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
+    return found
+
+
+def _columns(
+    a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released, counted: dict[int, tuple[float, float]]
+) -> tuple[ColumnDrift, ...]:
+    """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from.
+
+    How far it moved is what histograms count, where there are any: of a skewed column, a phase follows its bulk.
+    """
+    operator = fourier_part(a)[1]
+    if not isinstance(operator.law, Probed) or not operator.wave.complex:
+        return ()
+    d = operator.n_features
+    probes = min(len(operator.law.probes) * d, operator.n_frequencies)
+    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+    first = abs(operator.wave.coefficient(1))
+    found = []
+    for column in range(min(d, probes)):
+        own = np.arange(column, probes, d)
+        lowest = own[np.argmin(operator.frequencies[column, own])]
+        z_a, z_b = (sketch.mean[lowest] / first for sketch in (a, b))
+        spread = noise.variances[lowest] + 2 * private.variances[lowest]
+        if min(abs(z_a), abs(z_b)) < CLEAR_DEVIATIONS * np.sqrt(spread / first**2 / (2 * together)):
+            continue
+        only = np.zeros_like(weights)
+        only[own] = weights[own]
+        statistic = together * float(only @ np.abs(a.mean - b.mean) ** 2)
+        spectrum = noise.spectrum(only, private)
+        surprise = statistic / max(float(spectrum.sum()), 1e-300)
+        p = min(1.0, d * exceedance(spectrum, statistic))
+        shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])
+        # |phi| is about exp(-omega^2 s^2 / 2)
+        before, after = (max(-np.log(abs(z)), NARROWEST) for z in (z_a, z_b))
+        shift, ratio = counted.get(column, (shift, float(np.sqrt(after / before))))
+        found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
+    found.sort(key=lambda one: (one[2].p_value, -one[0]))
+    return tuple(by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
+
+
+def exceedance(weights: Double, value: float) -> float:
+    """P(sum of weights_l g_l^2 > value), g_l standard normal: Lugannani and Rice's saddlepoint formula.
+
+    Its relative error stays at a few per cent however small the probability is (Kuonen 1999, 10.1093/biomet/86.4.929).
+
+    >>> round(exceedance(np.ones(10), 18.307), 3)  # the 95 % quantile of chi-square with 10 degrees of freedom
+    0.05
+    """
+    largest = float(np.max(weights, initial=0.0))
+    if largest <= 0 or value <= 0:
+        return float(value <= 0)
+    weights = weights[weights > NEGLIGIBLE_WEIGHT * largest] / largest
+    value /= largest
+    mean, deviation = float(np.sum(weights)), float(np.sqrt(2 * np.sum(weights**2)))
+    away = (value - mean) / deviation
+    if abs(away) >= NEAR_MEAN:
+        return _saddlepoint(weights, value)
+    sides = [_saddlepoint(weights, mean + sign * NEAR_MEAN * deviation) for sign in (-1, 1)]
+    return float(np.interp(away, [-NEAR_MEAN, NEAR_MEAN], sides))
+
+
+def _saddlepoint(weights: Double, value: float) -> float:
+    """For weights of at most 1, of which one is 1, and a value that is not their sum."""
+
+    def slope(t: float) -> float:
+        return float(np.sum(weights / (1 - 2 * t * weights))) - value
+
+    # the slope of the cumulant generating function rises from 0 at minus infinity to infinity at t = 1/2
+    high = 0.5 - 0.25 / (value + len(weights) + 1)
+    while slope(high) < 0:
+        high = 0.25 + 0.5 * high
+    low = min(-1.0, -float(len(weights)) / value)
+    t = float(brentq(slope, low, high, xtol=1e-15, rtol=1e-14))
+    cumulant = -0.5 * float(np.sum(np.log1p(-2 * t * weights)))
+    curvature = 2 * float(np.sum((weights / (1 - 2 * t * weights)) ** 2))
+    root = np.sign(t) * np.sqrt(max(2 * (t * value - cumulant), 0.0))
+    ratio = t * np.sqrt(curvature)
+    # as r* = r + log(u / r) / r, which keeps its relative precision in the far tail
+    return float(ndtr(-(root + np.log(ratio / root) / root)))
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A distance of two distributions, and the interval that holds it with a stated confidence.
+
+    >>> print(Distance(0.12, 0.1, 0.14, 0.95))
+    0.12 (95 % interval 0.1 to 0.14)
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+    def __str__(self) -> str:
+        value, low, high = (in_digits(number, 3) for number in (self.value, self.low, self.high))
+        return f"{value} ({100 * self.confidence:g} % interval {low} to {high})"
+
+
+def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -> Distance:
+    """The distance D of two distributions, D^2 = mean over frequencies of |phi_a - phi_b|^2, and an interval for it.
+
+    It estimates the maximum mean discrepancy. Unlike `Sketch.distance`, which is the distance of the two sketches as
+    they are, it is freed of what sampling adds; two sketches of the same distribution are about 0 apart.
+
+    The mean square T of z_a - z_b is a quadratic form of Gaussian noise around D^2. Its law for a given D follows from
+    its first cumulants (Liu, Tang and Zhang 2009, 10.1016/j.csda.2008.11.025), and the interval holds all D for
+    which T is not surprising.
+
+    Parameters
+    ----------
+    a, b : sketches of one operator of Fourier features, alone or among others, whose records do not overlap.
+    confidence : that the interval holds D.
+    seed : of the densities that tell how the noise of features is correlated.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((10_000, 2))
+    >>> operator = skl.design(X, n_components=1)
+    >>> print(skl.distance(operator.sketch(X[:5000]), operator.sketch(X[5000:] + [0.5, 0])))
+    0.161 (95 % interval 0.147 to 0.175)
+    """
+    if not positive("confidence", confidence) < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence!r}")
+    rng = np.random.default_rng(whole("seed", seed, 0))
+    a, b = checked_pair(a, b)
+    with one_blas_thread():
+        noises = [(Noise.of(sketch, density_of(sketch, rng), rng), float(sketch.count)) for sketch in (a, b)]
+        variances = sum(noise.variances / n for noise, n in noises)
+        rows = sum(len(noise.deviations) for noise, _ in noises)
+        deviations = [noise.deviations * np.sqrt(rows / len(noise.deviations) / n) for noise, n in noises]
+        mean = np.mean([noise.mean for noise, _ in noises], axis=0)
+        noise = Noise(np.asarray(variances), np.concatenate(deviations).astype(np.float32), mean)  # of z_a - z_b
+        m = len(noise.variances)
+        released = Released.of(a) + Released.of(b)
+        spectrum = noise.spectrum(np.full(m, 1 / m), released)
+        gap = real_parts(a.mean - b.mean).astype(np.float64)
+        # gap' Sigma gap: T's noise along its own direction
+        private = float(gap**2 @ np.tile(released.variances, noise.parts))
+        along = (float(np.mean((noise.deviations @ gap) ** 2)) + private) / m**2
+    seen = float(gap @ gap) / m
+    law = _Law(spectrum, seen, along)
+    tail = (1 - confidence) / 2
+    # sketches that agree far better than chance lets them are no nearer than those that agree a little better
+    unsurprising = _Law(spectrum, max(seen, law.usual(2 * tail)), along)
+    squares = [law.solve(tail), max(seen - law.powers[0], 0.0), unsurprising.solve(1 - tail)]
+    low, value, high = np.sqrt(squares).tolist()
+    return Distance(value, low, high, float(confidence))
+
+
+class _Law:
+    """The law of T for each D^2, from its cumulants c_k = tr S^k + k d' S^(k-1) d, S the covariance, |d| = D."""
+
+    def __init__(self, spectrum: Double, seen: float, along: float) -> None:
+        self.powers = [float(np.sum(spectrum**k)) for k in (1, 2, 3, 4)]
+        self.seen = seen
+        # d' S d / |d|^2: the noise adds tr S^2 to its estimate; what is left of a small gap tells nothing
+        typical = self.powers[1] / max(self.powers[0], 1e-300)
+        excess, size = along - self.powers[1], seen - self.powers[0]
+        trust = np.clip(size / max(seen, 1e-300), 0, 1)
+        direction = np.clip(excess / size, 0, float(spectrum.max())) if size > 0 else typical
+        self.direction = float(trust * direction + (1 - trust) * typical)
+
+    def above(self, square: float, seen: float | None = None) -> float:
+        """P(T > what was seen), if D^2 is `square`."""
+        from scipy.stats import ncx2  # takes as long to import as all else that a question needs
+
+        seen, s = self.seen if seen is None else seen, self.direction
+        c1, c2, c3, c4 = (power + (k + 1) * s**k * square for k, power in enumerate(self.powers))
+        if c2 <= 0:
+            return float(square > seen)
+        skewness, kurtosis = c3 / c2**1.5, c4 / c2**2
+        if skewness**2 > kurtosis:
+            root = 1 / (skewness - np.sqrt(skewness**2 - kurtosis))
+            shift = skewness * root**3 - root**2
+            freedom = root**2 - 2 * shift
+        else:
+            shift, freedom = 0.0, c2**3 / c3**2
+        away = (seen - c1) / np.sqrt(2 * c2)
+        value = away * np.sqrt(2 * (freedom + 2 * shift)) + freedom + shift
+        found = float(ncx2.sf(value, freedom, shift if shift > 0 else 1e-12))
+        return found if np.isfinite(found) else float(ndtr(-away))
+
+    def usual(self, probability: float) -> float:
+        """The T below which sketches of one distribution stay with this probability."""
+        low, high = 0.0, self.powers[0]
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.above(0.0, middle) > 1 - probability else (low, middle)
+        return low
+
+    def solve(self, probability: float) -> float:
+        """The D^2 for which T exceeds what was seen with this probability; 0 if there is none."""
+        if self.above(0.0) >= probability:
+            return 0.0
+        high = max(self.seen, self.powers[0])
+        while self.above(high) < probability:
+            high *= 2
+        return float(brentq(lambda square: self.above(square) - probability, 0.0, high, xtol=1e-12 * high))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a detector says of the newest sketch."""
+
+    step: int  # number of the sketch, from 0
+    alarm: bool  # whether the records changed
+    since: int | None  # the first sketch of the changed records, if there is an alarm
+    p_value: float  # of the most surprising comparison, times the number of comparisons
+    drift: Drift | None  # that comparison; None while there is nothing to compare with
+
+    def __str__(self) -> str:
+        if self.drift is None:
+            return f"{self.step}: nothing to compare with yet"
+        if not self.alarm:
+            return f"{self.step}: no change (p = {in_digits(self.p_value, 2)})"
+        return f"{self.step}: changed since {self.since}. {self.drift}"
+
+
+class ChangeDetector:
+    """Compares the newest sketches of a stream with all that came before them since the last change.
+
+    At each step, the newest sketch, the newest two, four, ... of them are tested against those before, by
+    `two_sample_test`: a large change is seen at once, a small one when enough of it has been seen. The level is shared
+    among the comparisons, so that at most so many of the steps raise a false alarm. After an alarm, the changed records
+    are what further sketches are compared with.
+
+    That holds if sketches are alike while nothing changes: where nights differ from days, give it sums of whole days.
+
+    Parameters
+    ----------
+    level : part of the steps that may raise a false alarm.
+    windows : numbers of newest sketches that are compared with those before.
+    seed : of the tests.
+    history : earlier sketches of the stream since its last change, oldest first: compared with, but not tested again.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> days = [rng.standard_normal((500, 2)) + (1 if day >= 5 else 0) for day in range(8)]
+    >>> operator = skl.design(days[0], n_components=1)
+    >>> detector = skl.ChangeDetector()
+    >>> [change.since for day in days if (change := detector.update(operator.sketch(day))).alarm]
+    [5]
+    """
+
+    def __init__(
+        self,
+        *,
+        level: float = 0.001,
+        windows: Sequence[int] = (1, 2, 4, 8),
+        seed: int = 0,
+        history: Sequence[Sketch] = (),
+    ) -> None:
+        if not positive("level", level) < 1:
+            raise ValueError(f"level must lie between 0 and 1, not {level!r}")
+        self.level = float(level)
+        self.windows = tuple(sorted({whole("each of the windows", window) for window in windows}))
+        if not self.windows:
+            raise ValueError("windows must name at least one number of sketches")
+        self.seed = whole("seed", seed, 0)
+        #: what was said, step by step
+        self.changes: list[Change] = []
+        older = list(history[: -max(self.windows)])
+        self._before = [_total(older)] if older else []  # the sum of those older than all windows, if there are any
+        self._recent = list(history[-max(self.windows) :])
+        self._steps_before = len(history)
+
+    def update(self, sketch: Sketch) -> Change:
+        """Takes the next sketch of the stream, and says whether the records changed."""
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
+        if sketch.count == 0:
+            raise ValueError("the sketch is empty: leave steps without records out")
+        step = self._steps_before + len(self.changes)
+        recent = [*self._recent, sketch]
+        found = []
+        for window in self.windows:
+            older = [*self._before, *recent[:-window]]
+            if older and window <= len(recent):
+                found.append((two_sample_test(_total(older), _total(recent[-window:]), seed=self.seed), window))
+        drift, window = min(found, key=lambda pair: pair[0].p_value, default=(None, 0))
+        p = 1.0 if drift is None else min(1.0, len(found) * drift.p_value)
+        alarm = drift is not None and p < self.level
+        change = Change(step, alarm, step - window + 1 if alarm else None, p, drift)
+        if alarm:
+            self._before, self._recent = [], recent[-window:]
+        else:
+            older, self._recent = [*self._before, *recent[: -max(self.windows)]], recent[-max(self.windows) :]
+            self._before = [_total(older)] if older else []
+        self.changes.append(change)
+        return change
+
+
+def _total(sketches: list[Sketch]) -> Sketch:
+    return reduce(lambda a, b: a.merged(b, overlapping=True), sketches)

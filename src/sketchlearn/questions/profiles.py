@@ -1,0 +1,419 @@
+"""`profiles`: what sets clusters apart, in the terms of the table's own columns, with errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable
+from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.inference.calibration import WeightedRows, calibrated
+from sketchlearn.inference.cells import Cells, Members
+from sketchlearn.inference.moments import part_of
+from sketchlearn.questions.marginals import shares_of_levels
+from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Number, Ordinal, Text
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.rows.source import source
+from sketchlearn.rows.weights import WEIGHT_BITS
+from sketchlearn.sketch.sums import Sketch
+
+SHOWN_LEVELS = 3  # The most common levels of a category that a profile names.
+LEAST_SHOWN = 0.005  # Share of the records below which a level, or missing values, are not named.
+LEAST_ERROR_SHOWN = 0.0005  # Of a share: it would show as 0.0 %, and no digit of the share that is shown errs.
+LEAST_LEVEL_ERROR_SHOWN = 0.05  # Of a level's share: smaller ones would make a line of many levels hard to read.
+ROUNDING = 1e-12  # A relative spread below this is that of rounding.
+SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the cluster apart first.
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number of these records, and one standard deviation of its error: 0 where all of them were looked at.
+
+    Standard errors of a model, such as those of `weights_`, are larger: they are of the law that records come from.
+    """
+
+    value: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """One column within one cluster.
+
+    Attributes
+    ----------
+    name : of the column.
+    kind : "number", "date", "share" (of a flag), "levels", or "middle" (of an order, where only that is known).
+    estimates : the mean of a number (of a date, in days since 1970), the share of yes, or each level's share, by name.
+    spread : standard deviation within the cluster, of numbers and dates; NaN where it is unknown.
+    missing : the share of the cluster's records that have no value.
+    apart : how far the cluster is from all records, in standard deviations of the column.
+    """
+
+    name: str
+    kind: str
+    estimates: dict[str, Estimate]
+    spread: float
+    apart: float
+    missing: float = 0.0
+
+    def __str__(self) -> str:
+        gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
+        known = self._in_words() if all(math.isfinite(one.value) for one in self.estimates.values()) else ""
+        known += " where known" if known and gaps else ""
+        return ", ".join(filter(None, (known, gaps))) or "no values"
+
+    def _in_words(self) -> str:
+        if self.kind == "levels":
+            common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
+            return ", ".join(
+                f"{printable(level)} {100 * share.value:.0f}{_in_percent(share.error)} %"
+                for level, share in common
+                if share.value >= LEAST_SHOWN
+            )
+        name, mean = next(iter(self.estimates.items()))
+        if self.kind == "middle":
+            return f"about {name}"
+        if self.kind == "share":
+            return f"{100 * mean.value:.0f} %"
+        if self.kind == "date":
+            return in_date(mean.value) + (f" +- {self.spread:,.0f} days" if math.isfinite(self.spread) else "")
+        unit = " letters" if name == "length" else ""
+        if math.isnan(self.spread):
+            return in_digits(mean.value) + unit
+        if self.spread <= ROUNDING * abs(mean.value):  # all of them are the same
+            return in_digits(mean.value, 15) + unit
+        return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}{unit}"
+
+
+def _in_percent(error: float) -> str:
+    """The error of a level's share, if it is large."""
+    return f" +- {100 * error:.0f}" if error >= LEAST_LEVEL_ERROR_SHOWN else ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One cluster: its number (as `predict` says it), its share of the records, about how many that are, its columns.
+
+    Columns that set it apart come first.
+    """
+
+    number: int
+    share: Estimate
+    size: float
+    columns: tuple[ColumnProfile, ...]
+
+    def __str__(self) -> str:
+        shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
+        unshown = len(self.columns) - SHOWN_COLUMNS
+        shown += f"; and {counted(unshown, 'more column')}" if unshown > 0 else ""
+        error = f" +- {100 * self.share.error:.1f}" if self.share.error >= LEAST_ERROR_SHOWN else ""
+        return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Profiles of all clusters, in the order of their numbers; and the columns over all records, in the table's."""
+
+    clusters: tuple[Profile, ...]
+    overall: tuple[ColumnProfile, ...] = ()
+
+    def __iter__(self) -> Iterator[Profile]:
+        return iter(self.clusters)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.clusters))
+
+    def with_shares(self, model: Any) -> Profiles:
+        """The same with the shares of the model, which agree with all records, in place of those of kept rows."""
+        weights, n_records = model.fitted_model().weights, float(model.n_records_)
+        own = zip(self.clusters, map(float, weights), strict=True)
+        clusters = (replace(one, share=Estimate(share), size=share * n_records) for one, share in own)
+        return replace(self, clusters=tuple(clusters))
+
+
+MOST_MISSING = 0.999  # Share of records without a value beyond which nothing is said of the others.
+
+
+def profiles_of_centers(model: Any) -> Profiles:
+    """What the centers of a model with a schema say: means, dates, and shares of levels.
+
+    Spreads are known of mixtures alone; of logarithms, the mean is that of the logarithm, as a value of the table.
+    Shares of levels that were more than one together are made smaller; their errors are how far they were from one.
+
+    >>> import pandas as pd, sketchlearn as skl
+    >>> table = pd.DataFrame({"age": [20.0, 22.0, 60.0, 62.0] * 50, "member": ["no", "no", "yes", "yes"] * 50})
+    >>> print(profiles_of_centers(skl.SketchKMeans(2, schema="auto", random_state=0).fit(table)))
+    cluster 0: 50.0 % (100 records): member 0 %; age 21
+    cluster 1: 50.0 % (100 records): member 100 %; age 61
+    """
+    learned, columns = model.fitted_model(), model.columns_
+    assert isinstance(columns, SchemaColumns)
+    centers, weights = learned.centers_of_parts, learned.weights
+    spreads = learned.deviations_of_parts if learned.kind_of_part != "cluster" else np.full(centers.shape, np.nan)
+    away = np.abs(centers - weights @ centers)
+    pieces = list(
+        zip(columns.schema.pieces(centers), columns.schema.pieces(spreads), columns.schema.pieces(away), strict=True)
+    )
+    found = []
+    for i, share in enumerate(weights):
+        own = (
+            column_profile(column, numbers[i], float(spread[i, 0]), float(apart[i].max()))
+            for (column, numbers), (_, spread), (_, apart) in pieces
+        )
+        ordered = tuple(sorted((one for one in own if one is not None), key=lambda one: -one.apart))
+        found.append(Profile(i, Estimate(float(share)), float(share) * float(model.n_records_), ordered))
+    return Profiles(tuple(found))
+
+
+def column_profile(column: Column, numbers: Double, spread: float, apart: float) -> ColumnProfile | None:
+    """One column of one center; hashed words have no terms of the table."""
+    missing = 0.0
+    if column.missing == INDICATE:
+        missing = float(np.clip(numbers[-1] / column.weight_of_gap, 0, 1))
+        numbers = (numbers[:-1] - missing * np.array(column.typical_numbers)) / max(1 - missing, 1e-300)
+        spread = np.nan
+    if missing > MOST_MISSING:
+        return ColumnProfile(column.name, "number", {"mean": Estimate(np.nan)}, np.nan, apart, missing)
+    told = dict(_estimates(column, numbers))
+    if not told:
+        return None
+    kind = "date" if isinstance(column, Date) else "number"
+    if isinstance(column, Flag | Category):
+        kind = "share" if isinstance(column, Flag) else "levels"
+    elif isinstance(column, Ordinal):
+        kind = "middle"
+    linear = isinstance(column, Date) or (isinstance(column, Number) and column.scaling != "log")
+    width = spread * column.width if linear else np.nan  # type: ignore[attr-defined]
+    return ColumnProfile(column.name, kind, told, width, apart, missing)
+
+
+def _estimates(column: Column, numbers: Double) -> Iterator[tuple[str, Estimate]]:
+    """What is told of a column, without records that have no value."""
+    if isinstance(column, Category):
+        shares, off = shares_of_levels(numbers / column.weight)
+        yield from ((word, Estimate(float(share), off)) for word, share in zip(column.words, shares, strict=True))
+    elif isinstance(column, Flag):
+        yield "yes", Estimate(float(np.clip(numbers[0] / column.weight, 0, 1)))
+    elif isinstance(column, Ordinal):
+        yield column.values_of(numbers[None])[0], Estimate(float(numbers[0]))
+    elif not (isinstance(column, Text) and column.n_words):
+        yield "length" if isinstance(column, Text) else "mean", Estimate(float(column.plain(numbers[:1])[0]))
+
+
+def has_cells(sketch: Sketch) -> bool:
+    """Whether cells of a sketch tell profiles: not those of a private release, whose noise they would not tell of."""
+    return sketch.ledger is None and part_of(sketch, CellSums) is not None
+
+
+def profiles_of_cells(model: Any, sketch: Sketch) -> Profiles | None:
+    """Profiles of all records; None where a sketch has no cells, or keeps all of its records, which tell more."""
+    if not has_cells(sketch) or (sketch.kept is not None and sketch.kept.complete):
+        return None
+    cells = Cells.of(sketch)
+    assert cells is not None
+    learned, squares = model.fitted_model(), cells.squares
+    if learned.kind_of_part == "cluster":
+        members = cells.members(learned.centers_of_parts)
+    else:
+        owners = np.asarray(model.predict(source(cells.means)), np.intp)
+        members = Members(owners, cells.shares, len(learned.weights))
+    everything = Members(np.zeros_like(members.owners), cells.shares, 1)
+    within = squares if squares.ndim > 1 else np.full(cells.means.shape, np.nan)  # known column by column, or not
+    means, spreads = members.means(cells.means), members.deviations(cells.means, within)
+    mean, spread = everything.means(cells.means), everything.deviations(cells.means, within)
+    between = everything.deviations(cells.means, np.zeros_like(cells.means))
+    width = np.where(np.isnan(spread), between, spread)
+    apart = np.abs(means - mean) / np.where(width > 0, width, 1.0)
+    found = []
+    for number, share in enumerate(members.sizes.tolist()):
+        own = _columns(model.columns_, means[number], spreads[number], apart[number])
+        ordered = tuple(sorted(own, key=lambda column: -column.apart))
+        found.append(Profile(number, Estimate(share), share * float(sketch.count), ordered))
+    return Profiles(tuple(found), tuple(_columns(model.columns_, mean[0], spread[0], np.zeros(len(mean[0])))))
+
+
+def _columns(columns: Any, means: Double, spreads: Double, apart: Double) -> Iterator[ColumnProfile]:
+    """Each column of the table, from the means of its numbers and their deviations."""
+    if not isinstance(columns, SchemaColumns):
+        names = columns or [f"column {i}" for i in range(len(means))]
+        for name, mean, spread, away in zip(names, means, spreads, apart, strict=True):
+            yield ColumnProfile(name, "number", {"mean": Estimate(float(mean))}, float(spread), float(away))
+        return
+    pieces = (columns.schema.pieces(numbers[None]) for numbers in (means, spreads, apart))
+    for (column, numbers), (_, own), (_, away) in zip(*pieces, strict=True):
+        found = column_profile(column, numbers[0], float(own[0, 0]), float(away.max()))
+        if found is not None:
+            yield found
+
+
+GROUPS = 10  # Of kept rows, each left out once.
+FEW_ROWS = 5  # Rows of one kind below which their own variation says too little.
+
+
+def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
+    """What sets the clusters of a model apart, from rows that were kept beside its sketch, weighted to agree with it.
+
+    Of a sketch of cells (columns that travel along, or more than 64 of them), profiles are over all records instead: a
+    cell counts for the cluster that its mean is nearest to, and means and shares have no error of a sample.
+
+    Parameters
+    ----------
+    model : an estimator with clusters or components that predicts.
+    sketch : a sketch of cells, or one that keeps rows (`design(..., rows=500)`), if the model was loaded or learned
+        from another one.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, sketchlearn as skl
+    >>> rng = np.random.default_rng(0)
+    >>> young = rng.random(2000) < 0.25
+    >>> ages = np.where(young, 25, 60) + rng.normal(0, 3, 2000)
+    >>> table = pd.DataFrame({"age": ages, "member": np.where(young, "yes", "no")})
+    >>> print(skl.profiles(skl.SketchKMeans(2, schema="auto", random_state=0).fit(table)))
+    cluster 0: 74.6 % (1,492 records): member 0 %; age 60.0 +- 3
+    cluster 1: 25.4 % (508 records): member 100 %; age 24.9 +- 3
+    """
+    if sketch is None and not model.has_sketch:
+        raise ValueError("a model that was loaded has no rows: give the sketch that it was learned from, too")
+    sketch = model.sketch_with_rows() if sketch is None else sketch
+    if (of_all := profiles_of_cells(model, sketch)) is not None:
+        return of_all
+    if sketch.kept is None or not len(sketch.kept):
+        raise ValueError(
+            "profiles are read from rows that a sketch keeps, and there are none: fit keeps some, and so does "
+            "design(..., rows=500)"
+        )
+    rows, weights = sketch.kept.rows, Weights.of(sketch)
+    labels = np.asarray(model.predict(source(rows)))
+    columns = list(_measures(model, rows))
+    found = []
+    for number in range(len(model.fitted_model().weights)):
+        inside = labels == number
+        share = weights.mean(inside.astype(np.float64), np.ones(len(rows), bool))
+        own = [_profile(name, kind, values, inside, weights) for name, kind, values in columns]
+        ordered = tuple(sorted(own, key=lambda column: -column.apart))
+        found.append(Profile(number, share, share.value * float(sketch.count), ordered))
+    everything = np.ones(len(rows), bool)
+    overall = (_profile(name, kind, values, everything, weights) for name, kind, values in columns)
+    return Profiles(tuple(found), tuple(overall))
+
+
+def has_profiles(sketch: Sketch) -> bool:
+    """Whether a sketch tells profiles of clusters: by rows that it keeps, or by cells."""
+    return has_cells(sketch) or (sketch.kept is not None and len(sketch.kept) > 0)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What kept rows stand for, so that their features agree with the sketch; and again, without one group of them.
+
+    How much a mean changes between those tells its error (the jackknife), less what rows cannot err that were as good
+    as sure to be kept: half of all records err by half the variance. Where all records are kept, there is no error.
+    """
+
+    whole: Double  # (rows,)
+    without: Double  # (groups, rows)
+    chances: Double  # (rows,): with which each was kept
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Weights:
+        kept: Any = sketch.kept
+        plain = kept.weights(float(sketch.count))
+        if kept.complete:
+            return cls(plain, np.empty((0, len(plain))), kept.chances)
+        rng = np.random.default_rng(0)
+        copies = kept.units / 2.0**WEIGHT_BITS
+        drawn = kept.chances < 1  # others are known exactly, and stay
+        groups = np.where(drawn, rng.permutation(len(plain)) % GROUPS, -1)
+        samples = [WeightedRows(kept.rows, plain, copies, kept.openness)]
+        for group in range(GROUPS):
+            there = groups != group
+            left = np.where(drawn, plain * plain[drawn].sum() / max(plain[drawn & there].sum(), 1e-300), plain)[there]
+            samples.append(WeightedRows(kept.rows[there], left / left.sum(), copies[there], kept.openness[there]))
+        whole, *parts = (sample.weights for sample in calibrated(sketch, samples, rng))
+        without = np.zeros((GROUPS, len(plain)))
+        for group, own in enumerate(parts):
+            without[group, groups != group] = own
+        return cls(np.asarray(whole), without, kept.chances)
+
+    def mean(self, values: Double, which: NDArray[Any]) -> Estimate:
+        """A mean over some of the rows, and its deviation.
+
+        A share that few rows tell of could as well be another one: it has at least the deviation of one with two more
+        rows of either kind (Agresti and Coull).
+        """
+        values, own = values[which], self.whole[which]
+        mean = float(own @ values / own.sum()) if own.sum() > 0 else math.nan
+        if not len(self.without) or not own.sum() > 0:
+            return Estimate(mean)
+        others = self.without[:, which]
+        totals = others.sum(axis=1)
+        again = np.where(totals > 0, others @ values / np.maximum(totals, 1e-300), mean)
+        variance = float(np.mean((again - mean) ** 2)) * (GROUPS - 1)
+        if np.all((values == 0) | (values == 1)) and len(values) < len(self.whole):
+            n = float(own.sum() ** 2 / np.sum(own**2))
+            near = (mean * n + 2) / (n + 4)
+            variance = max(variance, near * (1 - near) / (n + 4) if min(mean, 1 - mean) * n < FEW_ROWS else 0.0)
+        moved = (own * (values - mean)) ** 2
+        drawn = float(moved @ (1 - self.chances[which]) / moved.sum()) if moved.sum() > 0 else 1.0
+        return Estimate(mean, math.sqrt(variance * drawn))
+
+    def deviation(self, values: Double, which: NDArray[Any]) -> float:
+        """The standard deviation of values of some of the rows."""
+        values, own = values[which], self.whole[which]
+        if not own.sum() > 0:
+            return 0.0
+        mean = own @ values / own.sum()
+        return math.sqrt(max(0.0, float(own @ (values - mean) ** 2 / own.sum())))
+
+
+def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Double]]]:
+    """Each column of the table: its name, its kind, and the numbers whose means tell about it."""
+    columns = model.columns_
+    if not isinstance(columns, SchemaColumns):
+        names = columns or [f"column {i}" for i in range(rows.shape[1])]
+        yield from ((name, "number", {"mean": rows[:, i]}) for i, name in enumerate(names))
+        return
+    schema: Schema = columns.schema
+    for column, numbers in schema.pieces(rows):
+        there = np.ones(len(rows), bool)
+        if column.missing == INDICATE:
+            there = numbers[:, -1] < 0.5 * column.weight_of_gap
+        kind, values = _in_own_terms(column, numbers)
+        if values:
+            yield column.name, kind, {what: np.where(there, own, np.nan) for what, own in values.items()}
+
+
+def _in_own_terms(column: Column, numbers: Double) -> tuple[str, dict[str, Double]]:
+    """The kind of a column and the numbers whose means tell about it; of hashed words, none."""
+    if isinstance(column, Flag):
+        return "share", {"yes": numbers[:, 0] / column.weight}
+    if isinstance(column, Category):
+        return "levels", {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
+    if isinstance(column, Ordinal):
+        words = np.array(column.values_of(numbers), object)
+        return "levels", {level: (words == level).astype(np.float64) for level in column.levels}
+    if isinstance(column, Text) and column.n_words:
+        return "number", {}
+    kind = "date" if isinstance(column, Date) else "number"
+    return kind, {"length" if isinstance(column, Text) else "mean": column.plain(numbers[:, 0])}
+
+
+def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[Any], weights: Weights) -> ColumnProfile:
+    estimates, spread, apart = {}, 0.0, 0.0
+    for what, numbers in values.items():
+        there = ~np.isnan(numbers)
+        estimates[what] = weights.mean(numbers, inside & there)
+        spread, overall = weights.deviation(numbers, inside & there), weights.deviation(numbers, there)
+        away = abs(estimates[what].value - weights.mean(numbers, there).value)
+        apart = max(apart, away / overall if overall and math.isfinite(away) else 0.0)
+    gaps = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
+    plain = kind in ("levels", "share")
+    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, gaps if gaps > 0 else 0.0)

@@ -1,0 +1,251 @@
+"""`Questions`: densities, histograms and means of functions, from a sketch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, ndtr
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import in_certain_digits, in_digits
+from sketchlearn.core.randomness import row_chooser
+from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.histograms import Histograms
+from sketchlearn.inference.decoders import decoder_from
+from sketchlearn.inference.decoders.density import cleaned, fit_density
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.target import Target, fourier_part
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.moments import part_of
+from sketchlearn.inference.sampling_noise import Released, n_determined, noise_in, real_parts
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.questions.marginals import (
+    Axis,
+    Counted,
+    Histogram,
+    LevelShares,
+    Regression,
+    Share,
+    share_by_features,
+    table_marginal,
+)
+from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
+from sketchlearn.sketch.sums import Sketch
+
+MOST_COMPONENTS = 10  # that the density is asked for: it may take three times as many
+LEAST_ROWS, MOST_ROWS = 256, 2048  # rows drawn from the density, on which functions are written in features
+AVERAGED_ROWS = 200_000  # rows drawn from the density, over which a function is averaged
+MOST_NUMBERS = 1 << 25  # features of drawn rows that are held at a time
+REACH = 4.0  # of a histogram, in deviations of the density's components
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A mean, and the deviation that sampling and private noise leave in it."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{in_certain_digits(self.value, self.error / 10)} +- {in_digits(self.error, 2)}"
+
+
+class Questions:
+    """What the records of a sketch are like: a density is fitted to it once, then each answer is corrected by it.
+
+    A function f of a record is written as a.Phi(x) plus a rest, by ridge regression on records drawn from the density.
+    Its mean is that of the rest, over the density, plus a.z: what the features tell is taken from the sketch itself
+    (control variates), and only what they do not tell from the density.
+
+    Parameters
+    ----------
+    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both. With a
+        schema, `marginal` is in the terms of the table; points and rows of the others are the schema's numbers.
+    seed : of the fit, and of the records drawn from it.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> X = np.random.default_rng(0).standard_normal((20_000, 2)) * [1, 3] + [0, 5]
+    >>> ask = skl.Questions(skl.design(X, n_components=2).sketch(X))
+    >>> ask.density([[0, 5], [3, 5]]).round(2)
+    array([0.05, 0.  ])
+    >>> ask.marginal(1, bins=[-10, 5, 20]).shares.round(1)
+    array([0.5, 0.5])
+    >>> round(ask.mean_of(lambda rows: rows[:, 0] ** 2).value, 1)
+    1.0
+    """
+
+    def __init__(self, sketch: Sketch, *, seed: int = 0) -> None:
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"questions are put to a sketch, not {type(sketch).__name__}: sketch the rows first")
+        self._counts, waves = part_of(sketch, Histograms), part_of(sketch, FourierFeatures)
+        if sketch.count == 0:
+            raise ValueError("the sketch is empty: add records before asking")
+        self._features = None if self._counts is not None and waves is None else fourier_part(sketch)[0]
+        operator: Any = sketch.operator
+        self._numbers: tuple[str, ...] = operator.column_names
+        self._encoded = operator.columns if isinstance(operator.columns, SchemaColumns) else None
+        #: names of the table's columns
+        self.columns: tuple[str, ...] = self._numbers if self._encoded is None else read_columns(self._encoded)
+        self._seed = whole("seed", seed, 0)
+
+    @property
+    def _sketch(self) -> Sketch:
+        if self._features is None:
+            raise ValueError("only `marginal` can be asked of histograms alone: use design(sample, n_components=...)")
+        return self._features
+
+    @property
+    def _operator(self) -> FourierFeatures:
+        return fourier_part(self._sketch)[1]
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """The density that was fitted: a mixture of Gaussians, in the units of the data."""
+        target, rng = Target.of(self._sketch), np.random.default_rng(self._seed)
+        problem, decoder = Problem.of(target, n_determined(target, MOST_COMPONENTS)), decoder_from("auto")
+        return fit_density(cleaned(problem, decoder, rng), decoder, rng)[0].heavy()
+
+    def density(self, points: ArrayLike) -> Double:
+        """The density of the records at each point."""
+        rows = np.asarray(points, np.float64)
+        d = self._operator.n_features
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ValueError(f"points must be a table of {d} columns, not of shape {rows.shape}")
+        mixture, parts = self.mixture, []
+        for weight, location, covariance in zip(mixture.weights, mixture.locations, mixture.covariances(), strict=True):
+            lower = np.linalg.cholesky(covariance)
+            away = np.linalg.solve(lower, (rows - location).T)
+            size = np.sum(np.log(np.diag(lower))) + 0.5 * d * np.log(2 * np.pi)
+            parts.append(np.log(weight) - 0.5 * np.sum(away * away, axis=0) - size)
+        return np.asarray(np.exp(logsumexp(parts, axis=0)))
+
+    def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram | LevelShares:
+        """The histogram of one column, by number or name; bins are their number, or their edges.
+
+        If the sketch has histograms, shares are exact wherever the edges are those of its bins (`exact` and `note` say
+        where), and a number of bins is how many of those there are at most. With a schema, edges are in the table's own
+        unit (of dates, days since 1970), and flags, categories and orders have the shares of their levels.
+        """
+        which = self._column(column)
+        if self._encoded is None:
+            return self.number_histogram(which, bins)
+        return table_marginal(self, self._encoded.schema.columns[which], self._encoded.first_number(which), bins)
+
+    def value_share(self, position: int, value: float, gaps: float | None = None) -> Share:
+        """The share of the records whose number at a position has this value; others have 0, or half of it in gaps."""
+        if self._counts is not None:
+            others = (0.0,) if gaps is None else (0.0, value / 2)
+            if (counted := Counted.of(self._counts, position).share_of(value, others)) is not None:
+                return counted
+        share = None
+        if self._features is not None:
+            share = share_by_features(self._sketch, self._operator, position, value, gaps or 0.0)
+        if share is None:
+            found = self.number_histogram(position, [0.75 * value, 1.25 * value])
+            return Share(float(found.shares[0]), float(found.errors[0]), None if found.exact is None else False)
+        noise = float(np.mean(Released.of(self._sketch).variances))
+        return Share(share, float(np.sqrt(share * (1 - share) / float(self._sketch.count) + noise)))
+
+    def number_histogram(self, which: int, bins: int | ArrayLike = 50) -> Histogram:
+        """The histogram of one of the numbers that a record becomes, which are its columns if there is no schema."""
+        edges, n = None, 0
+        if np.ndim(bins) == 0:
+            n = whole("bins", bins)
+        else:
+            edges = np.asarray(bins, np.float64)
+            if edges.ndim != 1 or len(edges) < 2 or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0):
+                raise ValueError("bins must be a number of bins, or at least two finite edges in ascending order")
+        if self._counts is not None:
+            counted = Counted.of(self._counts, which)
+            edges = counted.default_edges(n) if edges is None else edges
+            shares, errors, exact = counted.histogram(edges)
+            shares = shares if self._counts.ledger is None else _possible_shares(shares)
+            return Histogram(self._numbers[which], edges, shares, errors, exact, counted.in_words(exact))
+        axis = Axis.of(self._sketch, which)
+        if axis is None:
+            edges, shares, errors = self._marginal(which, edges, n)
+        else:
+            edges = axis.edges(n) if edges is None else edges
+            shares, errors = axis.histogram(edges)
+        return Histogram(self._numbers[which], edges, _possible_shares(shares), errors)
+
+    def mean_of(self, function: Callable[[Double], ArrayLike]) -> Answer:
+        """The mean over all records of a function that takes rows and gives one number for each."""
+        rows = self._rows
+
+        def checked(rows: Double) -> Double:
+            values = np.asarray(function(rows), np.float64)
+            if values.shape != (len(rows),) or not np.all(np.isfinite(values)):
+                raise ValueError("the function must give one finite number for each row of a table")
+            return values[:, None]
+
+        step = max(1, MOST_NUMBERS // rows.shape[1])
+        expected = np.mean(np.concatenate([checked(rows[i : i + step]) for i in range(0, len(rows), step)]), axis=0)
+        more, error = self._told(checked(self._regression[0]), self._drawn_mean)
+        return Answer(float(expected[0] + more[0]), float(error[0]))
+
+    def _column(self, column: int | str) -> int:
+        if isinstance(column, str) and column in self.columns:
+            return self.columns.index(column)
+        if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(self.columns):
+            return int(column)
+        known = shortened(", ".join(self.columns), 200)
+        raise ValueError(f"the sketch has no column {shortened(column)}: its columns are {known}")
+
+    @cached_property
+    def _rows(self) -> Double:
+        """Records of the density."""
+        return self.mixture.sample(AVERAGED_ROWS, np.random.default_rng(self._seed))[0]
+
+    @cached_property
+    def _drawn_mean(self) -> Double:
+        """Mean features of those records."""
+        return real_parts(self._operator.sketch(self._rows).mean).astype(np.float64)
+
+    @cached_property
+    def _predicted(self) -> Double:
+        """Mean features of the density: exactly, unless harmonics of the wave must be sampled."""
+        if self._operator.wave.harmonics() or self._operator.n_groups > 1:
+            return self._drawn_mean
+        return real_parts(self.mixture.sketch(self._operator)).astype(np.float64)
+
+    @cached_property
+    def _regression(self) -> tuple[Double, Regression]:
+        """Some of the records, and functions of them in their features."""
+        n = int(np.clip(MOST_NUMBERS // self._operator.n_sums, LEAST_ROWS, MOST_ROWS))
+        rows = self._rows[row_chooser(self._seed).choice(len(self._rows), n, replace=False)]
+        features = real_parts(self._operator.features(rows))
+        return rows, Regression(features, np.full(n, 1 / n), noise_in(self._sketch, features))
+
+    def _marginal(self, which: int, edges: Double | None, n: int) -> tuple[Double, Double, Double]:
+        """Edges, shares between them, and errors, from the density and what the sketch adds to it."""
+        mixture = self.mixture
+        means, deviations = mixture.locations[:, which], np.sqrt(mixture.covariances()[:, which, which])
+        if edges is None:
+            edges = np.linspace(np.min(means - REACH * deviations), np.max(means + REACH * deviations), n + 1)
+        below = mixture.weights @ ndtr((edges - means[:, None]) / deviations[:, None])
+        places = np.searchsorted(edges, self._regression[0][:, which], side="right")
+        bins = (places[:, None] == np.arange(1, len(edges))).astype(float)
+        more, errors = self._told(bins, self._predicted)
+        return edges, np.diff(below) + more, errors
+
+    def _told(self, values: Double, expected: Double) -> tuple[Double, Double]:
+        """What the sketch adds to means of functions over the density, of mean features `expected`, and the error."""
+        z = real_parts(self._sketch.mean).astype(np.float64) - expected
+        with one_blas_thread():
+            told, _, errors = self._regression[1].doubted(z).change(values, z)
+        return told, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
+
+
+def _possible_shares(shares: Double) -> Double:
+    """Shares without negative ones, whose sum is no larger than it was, or than 1."""
+    positive = np.maximum(shares, 0)
+    return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))

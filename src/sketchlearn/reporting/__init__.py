@@ -1,6 +1,0 @@
-"""Clients of a collector: what sends sketches, keeps them while there is no network, and gets sums back."""
-
-from sketchlearn.reporting.client import Collector, CollectorError
-from sketchlearn.reporting.spool import Spool
-
-__all__ = ["Collector", "CollectorError", "Spool"]

@@ -1,0 +1,27 @@
+"""Anything tabular as blocks of floating-point rows."""
+
+from sketchlearn.rows.memory import Beside
+from sketchlearn.rows.sampling import sample
+from sketchlearn.rows.source import gpu_rows, is_array, register_reader, schema, source
+from sketchlearn.rows.source_base import Block, Source, check_width
+from sketchlearn.rows.units import RowsOfUnits, rows_of_units
+from sketchlearn.rows.weights import WEIGHT_BITS, first_rows, weight_units, weighted
+
+__all__ = [
+    "WEIGHT_BITS",
+    "Beside",
+    "Block",
+    "RowsOfUnits",
+    "Source",
+    "check_width",
+    "first_rows",
+    "gpu_rows",
+    "is_array",
+    "register_reader",
+    "rows_of_units",
+    "sample",
+    "schema",
+    "source",
+    "weight_units",
+    "weighted",
+]

@@ -1,0 +1,681 @@
+"""Comma-separated values and their kin in files, plain or compressed."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
+from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.schemas.text import DECIMALS, DOUBTFUL, has_groups, number_in_groups, numbers_in_groups
+from sketchlearn.rows.source_base import Block, Floats, Source, check_width, reading
+from sketchlearn.rows.tables import (
+    ColumnChoice,
+    Columns,
+    Table,
+    chosen_columns,
+    decompressed,
+    is_compressed,
+    positions_of,
+)
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # in the order in which a tie is decided
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may be one and a bit, or more than a thousand
+MARKS = re.compile(r"[.,]")
+LINE_END = re.compile(r"\r\n|\r|\n")
+#: blank lines, and a line that names the separator, which some programs write for Excel
+PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
+SNIFFED_RECORDS = 64  # Records that are looked at: more tell little more.
+OVERRIDABLE = "told from its first lines"  # The end of a remark; the command line adds which options say otherwise.
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a user says about CSV files; None means that the first lines tell.
+
+    Parameters
+    ----------
+    delimiter : the character between cells.
+    decimal : the decimal point of numbers, "." or ",".
+    header : whether the first line names the columns.
+    encoding : of the text, such as "cp1252"; None means UTF-8, or UTF-16 if the file begins with its mark.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ValueError(f'delimiter must be one character, such as ";", not {self.delimiter!r}')
+        if self.decimal is not None and self.decimal not in DECIMALS:
+            raise ValueError(f'decimal must be "." or ",", not {self.decimal!r}')
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError:
+            raise ValueError(f'there is no encoding {self.encoding!r}: "cp1252" and "latin-1" are some') from None
+
+    def encoding_of(self, first: bytes) -> str | None:
+        """The encoding of a file that begins so; None for UTF-8."""
+        return self.encoding or ("utf-16" if first.startswith(UTF_16_MARKS) else None)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is cut into cells.
+
+    Attributes
+    ----------
+    delimiter, decimal : as of a `Dialect`.
+    header : whether the first record names the columns.
+    cells : the first record.
+    commas : positions of columns whose numbers have commas that were not taken for decimal ones.
+    grouped : positions of columns of numbers whose thousands are set apart, such as 1,234.5 or, with decimal commas,
+        1.234,5 or 1 234,5.
+    skipped : lines before it, which are blank or name the delimiter.
+    remark : what was told from the first lines, if it is not what CSV is by its name; empty otherwise.
+    """
+
+    delimiter: str
+    decimal: str
+    header: bool
+    cells: tuple[str, ...]
+    commas: tuple[int, ...] = ()
+    grouped: tuple[int, ...] = ()
+    skipped: int = 0
+    remark: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns, if they have any."""
+        return self.cells if self.header else None
+
+
+def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
+    """The layout of a file that begins with these lines, the last of them whole; None if there are none.
+
+    >>> layout_of(b"a;b\\n1,5;2\\n", Dialect(), ended=True).remark
+    'cells are separated by semicolons, and numbers have decimal commas (told from its first lines)'
+    """
+    text = text_of(data)
+    before = PREAMBLE.match(text)
+    assert before is not None
+    if before["separator"]:
+        dialect = replace(dialect, delimiter=dialect.delimiter or before["separator"])
+    text = text[before.end() :]
+    delimiter = dialect.delimiter or _delimiter(text, ended)
+    records = _records(text, delimiter, ended)
+    if not records:
+        return None
+    header = not are_numbers(records[0]) if dialect.header is None else dialect.header
+    decimal = dialect.decimal or decimal_of(records[header:], delimiter)
+    grouped = grouped_columns(records[header:], decimal, sure=dialect.decimal is not None)
+    commas = tuple(i for i in _with_commas(records[header:]) if decimal == "." and i not in grouped)
+    facts = []
+    if dialect.delimiter is None and delimiter != ",":
+        facts.append(f"cells are separated by {DELIMITERS[delimiter]}")
+    if dialect.decimal is None and decimal == ",":
+        facts.append("numbers have decimal commas")
+    if grouped:
+        facts.append("thousands are set apart")
+    remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
+    skipped = len(LINE_END.findall(before[0]))
+    return Layout(delimiter, decimal, header, tuple(records[0]), commas, grouped, skipped, remark)
+
+
+def text_of(data: bytes) -> str:
+    """The text of the first lines: UTF-8 or, where it cannot be that, what Windows or Latin-1 make of it."""
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            pass
+    return data.decode("latin-1")
+
+
+def are_numbers(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first line are numbers alone, so that it is a row and not the names of columns."""
+    return all(map(_is_written_number, cells))
+
+
+def grouped_columns(rows: Sequence[Sequence[str]], decimal: str, *, sure: bool) -> tuple[int, ...]:
+    """Positions of columns of numbers whose thousands are set apart.
+
+    It is `sure` where the user states the decimal point: then 1,234 is more than a thousand, or a little more than
+    one. Otherwise some number of the column has to leave no doubt.
+    """
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    return tuple(i for i, values in enumerate(columns) if has_groups(values, decimal, sure=sure))
+
+
+def decimal_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """The decimal point of these rows: a comma if some column has numbers with commas, and none has points.
+
+    >>> decimal_of([["1,5", "2"], ["1,25", "Zoë"]], ";"), decimal_of([["1,234", "1.5"]], ",")
+    (',', '.')
+    >>> decimal_of([["1.234,50", "1.234"]], ";"), decimal_of([["1,234.50", "1,5"]], ";")
+    (',', '.')
+    """
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    points = [cell for values in columns if all(map(_is_number, values)) for cell in values if "." in cell]
+    with_marks = {sign for sign in DECIMALS for i in grouped_columns(rows, sign, sure=False) if _has_marks(columns[i])}
+    if len(with_marks) == 1 and all(map(DOUBTFUL[","].fullmatch, map(str.strip, points))):
+        return with_marks.pop()
+    if points:
+        return "."
+    # between semicolons, a comma is a decimal one; elsewhere 1,234 may as well be a thousand and more
+    cells = [cell for position in _with_commas(rows) for cell in columns[position] if "," in cell]
+    sure = delimiter == ";" or not all(map(THOUSANDS.fullmatch, cells))
+    return "," if cells and sure else "."
+
+
+def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Positions of columns that are numbers if commas are decimal points, and not otherwise."""
+    columns = [_values(column) for column in zip(*rows, strict=False)]
+    return tuple(
+        position
+        for position, values in enumerate(columns)
+        if all(_is_number(_with_point(cell)) for cell in values) and not all(map(_is_number, values))
+    )
+
+
+def _has_marks(values: Sequence[str]) -> bool:
+    """Whether points and commas tell thousands from decimals: spaces between thousands say nothing of decimals."""
+    return any(len(set(MARKS.findall(cell))) == 2 or len(MARKS.findall(cell)) > 1 for cell in values)
+
+
+def _values(column: Sequence[str]) -> list[str]:
+    return [cell for cell in column if not is_missing(cell)]
+
+
+def _delimiter(text: str, ended: bool) -> str:
+    """The delimiter that makes records of one length and, of several, most numbers and fewest other delimiters."""
+    found, best = ",", (0.0, 0.0, 0.0)
+    for delimiter in DELIMITERS:
+        records = _records(text, delimiter, ended)
+        if not records or len(records[0]) < 2:
+            continue
+        alike = sum(len(record) == len(records[0]) for record in records) / len(records)
+        cells = [cell for record in records[1:] or records for cell in record]
+        numbers = [_is_written_number(cell) for cell in cells]
+        others = set(DELIMITERS) - {delimiter}
+        clean = [known or not others & set(cell) for known, cell in zip(numbers, cells, strict=True)]
+        score = (alike, sum(numbers) / len(cells), sum(clean) / len(cells))
+        if score > best:
+            found, best = delimiter, score
+    return found
+
+
+def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
+    """The first records that are not blank; of text that goes on, the last one may be cut and is left out."""
+    found: list[list[str]] = []
+    with suppress(csv.Error):  # a quote that is never closed
+        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            found += [record] if record else []
+            if len(found) > SNIFFED_RECORDS:
+                return found
+    return found if ended or len(found) < 2 else found[:-1]
+
+
+def _is_written_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal point or comma, or with thousands that are set apart beyond doubt."""
+    plain = _is_number(cell) or _is_number(_with_point(cell))
+    return plain or any(has_groups([cell], sign, sure=False) for sign in DECIMALS)
+
+
+def _is_number(cell: str) -> bool:
+    return NUMBER.fullmatch(cell) is not None
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as one with a point; others as something that is no number."""
+    return cell.replace(",", ".") if "." not in cell else "not one"
+
+
+REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTALL)
+REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
+REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
+WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
+WIDE_LINES = 1024  # Lines of such a table that are parsed at a time, if they fit into WIDE_READ_BYTES.
+LEAST_LINES = 16  # Lines that are parsed at a time, however long they are.
+SAMPLED_PIECES = 32  # Places of a large file that a sample is taken from.
+SNIFFED_BYTES = 1 << 16  # Bytes that tell the layout, at least.
+
+
+#: words for missing values, as Arrow compares them: in the cases that people and programs write
+SPELLED_MISSING = sorted(
+    {spelled for word in MISSING_WORDS for spelled in (word, word.upper(), word.capitalize(), word.title())}
+    | {"NaN", "-NaN", "NaT"}
+)
+
+
+class Csv(ArrowFile):
+    """A CSV file. A first line of numbers alone is a row: then the columns have no names.
+
+    The layout (delimiter, decimal point, names) is told from the first lines, as far as `dialect` leaves it open.
+    Types are told from the first megabyte: numbers of any kind are read as float64, true and false as 1 and 0.
+    """
+
+    def __init__(self, path: Path, dialect: Dialect) -> None:
+        pa = pyarrow(str(path))
+        with reading(path), decompressed(path) as stream:
+            self.encoding = dialect.encoding_of(stream.read(2))
+        with reading(path), self._refusals(str(path)), self._text(path) as stream:
+            lines, ended = _first_lines(stream)
+            layout = layout_of(lines, dialect, ended=ended)
+        if layout is None:
+            raise ValueError(f"{path} is empty: not even its first line, of names, is there")
+        self.layout: Layout = layout
+        self.column_names = [str(i) for i in range(len(layout.cells))] if layout.names is None else list(layout.names)
+        length = len(lines.lstrip(b"\r\n ").partition(b"\n")[0])
+        self.read_bytes = max(READ_BYTES, min(WIDE_READ_BYTES, WIDE_LINES * length), LEAST_LINES * length)
+        self.bare = layout.header and ended and not set(b"\r\n") & set(lines.lstrip(b"\r\n "))
+        self.column_types: dict[str, Any] = {}
+        self.missing_words, self.decimal = SPELLED_MISSING, layout.decimal
+        if self.bare:  # names alone, not even an end of line
+            told = pa.schema([(name, pa.null()) for name in layout.cells])
+        else:
+            with reading(path), self._refusals(str(path)), self._text(path) as stream:
+                told = self._open(stream).schema
+        fields = [pa.field(field.name, _type(field.type)) for field in told]
+        if layout.header and not told[-1].name and str(told[-1].type) == "null":
+            del fields[-1]  # each line ends in a delimiter
+        self.grouped = frozenset(fields[i].name for i in layout.grouped if i < len(fields))
+        super().__init__(path, pa.schema([field.with_type(self._read_as(field)) for field in fields]))
+        self.column_types = {field.name: pa.string() if field.name in self.grouped else field.type for field in fields}
+        self.remark = layout.remark
+        if layout.names is None:
+            self.names = None
+
+    def not_numbers(self, position: int) -> tuple[str, str] | None:
+        found = super().not_numbers(position)
+        if found is not None and position in self.layout.commas:
+            remedy = 'say decimal="," if they are decimal commas, decimal="." if they set thousands apart'
+            return "text with commas", remedy
+        return found
+
+    def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
+        return np.dtype(np.float64)
+
+    def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
+        import pyarrow as pa
+
+        as_text = self._as_text()  # one file may have numbers alone where the next has letters, or zeros in front
+        as_text.column_types = {self.fields[position]: pa.string()}
+        return ArrowFile.ids(as_text, position, n_rows)
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
+        as_text = self._as_raw_text(chosen)
+        for raw in ArrowFile.raw_chunks(as_text, chosen, n_rows):
+            self.bytes_read = as_text.bytes_read
+            yield raw
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        names = [self.fields[position] for position in chosen]
+        pieces = self._as_raw_text(chosen)._pieces(names, n_rows, rng) if self._in_pieces else None
+        return None if pieces is None else raw_columns(pieces, names)
+
+    def _as_raw_text(self, chosen: Columns) -> Csv:
+        """The same file as text: what the words mean is a schema's to say, also which of them are missing values."""
+        import pyarrow as pa
+
+        as_text = self._as_text()
+        as_text.missing_words = [""]
+        as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        return as_text
+
+    def _as_text(self) -> Csv:
+        """The same file, whose numbers stay as they are written."""
+        found = self.twin()
+        found.grouped = frozenset()
+        return found
+
+    def _read_as(self, field: Any) -> Any:
+        """The type that a column has once it is read: text with thousands set apart becomes numbers."""
+        import pyarrow as pa
+
+        return pa.float64() if field.name in self.grouped else field.type
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        if is_compressed(self.path) or self.encoding is not None:
+            return None
+        if not self._in_pieces:
+            rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
+            return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
+        names = [self.fields[position] for position in chosen]
+        pieces = self._pieces(names, n_rows, rng)
+        return None if pieces is None else np.concatenate([floats_of(p, names, np.dtype(np.float64)) for p in pieces])
+
+    @property
+    def _in_pieces(self) -> bool:
+        """Whether a sample is taken from pieces of the file: it can be read anywhere, and is large."""
+        anywhere = not is_compressed(self.path) and self.encoding is None
+        return anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
+
+    def _pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
+        """Arrow tables of random rows from all over the file, if lines can be told wherever it was looked at."""
+        pieces = [self._piece(names, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
+        found = [piece for piece in pieces if piece is not None]
+        return found if len(found) == SAMPLED_PIECES else None
+
+    def _piece(self, names: list[str], i: int, n_rows: int, rng: np.random.Generator) -> Any:
+        """Random rows near a random place in the i-th part of the file; None if lines cannot be told there."""
+        import pyarrow as pa
+        from pyarrow import csv as reader
+
+        size, length = self.n_bytes or 0, self.read_bytes // 16
+        with self.path.open("rb") as file:
+            file.seek(int((i + rng.random()) * (size - length) / SAMPLED_PIECES))
+            read = file.read(length)
+        lines = read[read.find(b"\n") + 1 : read.rfind(b"\n") + 1]
+        # the first line of a record that goes on in the next line has one quote more than it closes
+        if b'"' in lines and any(line.count(b'"') % 2 for line in lines.split(b"\n")):
+            return None
+        try:
+            table = reader.read_csv(
+                pa.BufferReader(lines),
+                read_options=reader.ReadOptions(column_names=self.column_names),
+                parse_options=reader.ParseOptions(delimiter=self.layout.delimiter),
+                convert_options=self._convert_options(names),
+            )
+            table = self._with_numbers(table)
+        except ValueError:  # the pass over the whole file will say what is wrong
+            return None
+        return table.take(rng.choice(table.num_rows, min(table.num_rows, n_rows), replace=False))
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
+        self.bytes_read = 0
+        if self.bare:
+            return
+        with self._refusals(self.place), self._text(self.path, self) as stream:
+            yield from map(self._with_numbers, self._open(stream, names))
+
+    def _with_numbers(self, batch: Any) -> Any:
+        """The batch or table, with numbers in place of text in which their thousands are set apart."""
+        names = batch.schema.names
+        if not self.grouped.intersection(names):
+            return batch
+        columns = []
+        for name, cells in zip(names, batch.columns, strict=True):
+            try:
+                columns.append(numbers_in_groups(cells, self.layout.decimal) if name in self.grouped else cells)
+            except ValueError as error:
+                raise ValueError(f"{self.place}: column {name!r} holds {error}") from None
+        return type(batch).from_arrays(columns, names=names)
+
+    @contextmanager
+    def _text(self, path: Path, counted: Table | None = None) -> Iterator[Any]:
+        """The text of the file as a stream of UTF-8."""
+        from pyarrow import transcoding_input_stream
+
+        with decompressed(path, counted) as stream:
+            yield stream if self.encoding is None else transcoding_input_stream(stream, self.encoding, "utf-8")
+
+    @contextmanager
+    def _refusals(self, place: str) -> Iterator[None]:
+        """Errors about cells and lines in words."""
+        try:
+            yield
+        except UnicodeDecodeError:
+            raise ValueError(f"{place} is not text in {self.encoding}: say which encoding it has") from None
+        except ValueError as error:
+            if found := REFUSED_TEXT.match(str(error)):
+                name = self.column(int(found[1]))
+                remedy = 'say encoding="cp1252" if it was saved on Windows, or save it as UTF-8'
+                raise ValueError(f"{place}: {name} is not UTF-8: {remedy}") from None
+            if found := REFUSED_VALUE.match(str(error)):
+                column = self.column(int(found[1]))
+                raise ValueError(f"{place}: {column} holds {found[2][:60]!r}, which is not a number") from None
+            if found := REFUSED_LINE.match(str(error)):
+                where = f"line {found[1]}" if found[1] else "a line"
+                between = DELIMITERS.get(self.layout.delimiter, repr(self.layout.delimiter))
+                counts = f"{found[3]} cells with {between} between them, but the first has {found[2]}"
+                raise ValueError(f"{place}: {where} has {counts}: give the delimiter, or repair the line") from None
+            raise
+
+    def _open(self, stream: Any, names: Sequence[str] = ()) -> Any:
+        from pyarrow import csv as reader
+
+        single = len(self.column_names) == 1
+        return reader.open_csv(
+            stream,
+            read_options=reader.ReadOptions(
+                column_names=self.column_names,
+                block_size=self.read_bytes,
+                skip_rows=self.layout.skipped,
+                skip_rows_after_names=int(self.layout.header),
+            ),
+            # an empty line of a single column is a missing value
+            parse_options=reader.ParseOptions(
+                delimiter=self.layout.delimiter, newlines_in_values=True, ignore_empty_lines=not single
+            ),
+            convert_options=self._convert_options(names),
+        )
+
+    def _convert_options(self, names: Sequence[str]) -> Any:
+        from pyarrow import csv as reader
+
+        return reader.ConvertOptions(
+            include_columns=names,
+            column_types=self.column_types,
+            decimal_point=self.layout.decimal,
+            null_values=self.missing_words,
+            strings_can_be_null=True,
+        )
+
+
+def _first_lines(stream: Any) -> tuple[bytes, bool]:
+    """Some whole lines at the beginning, at least two, and whether they are all."""
+    data, size = b"", SNIFFED_BYTES
+    while more := stream.read(size):
+        data, size = data + more, max(size, len(data))
+        n_lines = data.count(b"\n")
+        if n_lines >= LEAST_LINES or (n_lines >= 2 and len(data) >= WIDE_READ_BYTES):
+            return data[: data.rfind(b"\n") + 1], False
+    return data, True
+
+
+def _type(kind: Any) -> Any:
+    """The type that a column of a type that was told is read as: text that is not UTF-8 is text, too."""
+    import pyarrow as pa
+
+    if str(kind) in ("int64", "double", "null"):
+        return pa.float64()
+    return pa.string() if str(kind) == "binary" else kind
+
+
+STREAM_BYTES = 1 << 22  # Bytes that are taken from a stream at once, if as many have arrived.
+PLACE = "standard input"
+
+
+def csv_stream(
+    stream: BinaryIO,
+    *,
+    columns: Sequence[Any] | None = None,
+    nulls: str = "error",
+    exclude: Sequence[Any] = (),
+    numeric_only: bool = False,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+) -> CsvStream:
+    """CSV on a stream, with the arguments of `source`.
+
+    >>> import io
+    >>> rows = csv_stream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
+    >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
+    (('size',), [[[1.5], [2.0]]])
+    """
+    choice = ColumnChoice(columns, exclude, numeric_only)
+    return CsvStream(stream, choice, nulls, Dialect(delimiter, decimal, header, encoding))
+
+
+class CsvStream(Source):
+    """CSV on a stream, read once: whatever has arrived is a block, so that a slow writer gets answers.
+
+    A first line of numbers alone is a row; otherwise it names the columns. The delimiter is told from the lines that
+    have arrived, the decimal point from the first rows.
+    """
+
+    replayable = False
+    in_utf_8: Callable[[bytes], bytes] | None
+
+    def __init__(self, stream: BinaryIO, choice: ColumnChoice, nulls: str, dialect: Dialect) -> None:
+        self.stream, self.nulls, self.held, self.ended = stream, nulls, b"", False
+        self.dialect, self.in_utf_8 = dialect, None  # a function, as soon as the first bytes tell which
+        least_lines = 2 if choice.numeric_only else 1  # names do not tell which columns are numbers
+        while self.held.count(b"\n") < least_lines and not self.ended:
+            self._take()
+        if b"\n" not in self.held:
+            self.held = self.held.replace(b"\r", b"\n")
+        whole = self.held if self.ended else self.held[: self.held.rfind(b"\n") + 1]
+        layout = layout_of(whole, dialect, ended=True)
+        if layout is None:
+            raise ValueError(f"{PLACE} is empty: it should be CSV")
+        self.delimiter, self.n_cells = layout.delimiter, len(layout.cells)
+        self.names = None if layout.names is None else tuple(cell.strip() for cell in layout.names)
+        self.line = layout.skipped + layout.header
+        self.held = self.held.split(b"\n", self.line)[-1] if self.held.count(b"\n") >= self.line else b""
+        self.held = self.held.removeprefix(b"\xef\xbb\xbf")
+        rows_came = whole.count(b"\n") > self.line
+        self.decimal = dialect.decimal or (layout.decimal if rows_came else None)
+        self.grouped = layout.grouped if rows_came else None
+        self.remarks = {layout.remark: PLACE} if layout.remark else {}
+        self._choose(choice)
+
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
+        if isinstance(columns, SchemaColumns):
+            raise ValueError("a schema needs files, and standard input is none: save it to one first")
+        if self.names is not None:
+            self._set(chosen_columns(columns, self.names, self.n_cells, PLACE))
+        return self
+
+    def _set(self, chosen: tuple[int, ...]) -> None:
+        self.chosen, self.width = chosen, len(chosen)
+        self.columns = None if self.names is None else tuple(self.names[i] for i in chosen)
+
+    def _choose(self, choice: ColumnChoice) -> None:
+        rows = list(self._records(_text(self.held).splitlines())) if choice.numeric_only else []
+        self._tell_numbers(rows)
+
+        def word(position: int) -> str | None:
+            return None if all(self._is_number(row[position], position) for row in rows) else "text"
+
+        chosen, remark = positions_of(choice, self.names, self.n_cells, word, PLACE)
+        self._set(chosen)
+        self.remarks = {**self.remarks, **({remark: PLACE} if remark else {})}
+
+    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
+        check_width(len(self.chosen), n_features)
+        yield from self._accepted(self._arrays(), 0, PLACE)
+
+    def _take(self) -> None:
+        read1 = getattr(self.stream, "read1", self.stream.read)
+        more = bytes(read1(STREAM_BYTES))
+        if self.in_utf_8 is None:
+            self.in_utf_8 = _recoder(self.dialect.encoding_of(more))
+        self.held, self.ended = self.held + self.in_utf_8(more), not more
+
+    def _arrays(self) -> Iterator[Floats]:
+        """The rows, as they arrive, missing values as NaN."""
+        while not self.ended:
+            cut = self.held.rfind(b"\n") + 1
+            whole, self.held = self.held[:cut], self.held[cut:]
+            yield from self._rows(whole)
+            self._take()
+        yield from self._rows(self.held)
+
+    def _rows(self, data: bytes) -> Iterator[Floats]:
+        first, self.line = self.line, self.line + data.count(b"\n")
+        if not data.strip():
+            return
+        lines = _text(data).splitlines()
+        self._tell_numbers(list(self._records(lines[:64])))
+        rows: NDArray[np.float64] = np.empty((0, 0))
+        if self.decimal == ".":
+            with suppress(ValueError):
+                rows = np.loadtxt(lines, delimiter=self.delimiter, ndmin=2, comments=None, dtype=np.float64)
+        yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
+
+    def _tell_numbers(self, rows: list[list[str]]) -> None:
+        """Takes from the first rows, once there are some, how numbers are written."""
+        if rows and self.decimal is None:
+            self.decimal = decimal_of(rows, self.delimiter)
+        if rows and self.grouped is None and self.decimal is not None:
+            self.grouped = grouped_columns(rows, self.decimal, sure=self.dialect.decimal is not None)
+
+    def _carefully(self, lines: list[str], first: int) -> NDArray[np.float64]:
+        """Line by line: quoted cells, decimal commas, missing values, and errors that name the line."""
+        rows = []
+        for n, cells in enumerate(csv.reader(lines, delimiter=self.delimiter), first + 1):
+            if cells and len(cells) != self.n_cells:
+                raise ValueError(f"line {n} of {PLACE} has {len(cells)} cells, but the first has {self.n_cells}")
+            if cells:
+                rows.append([self._number(cells[i], n, i) for i in self.chosen])
+        return np.array(rows, np.float64).reshape(len(rows), len(self.chosen))
+
+    def _records(self, lines: list[str]) -> Iterator[list[str]]:
+        """The records of the right length."""
+        return (cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells)
+
+    def _value(self, cell: str, position: int) -> float:
+        if is_missing(cell):
+            return float("nan")
+        if position in (self.grouped or ()):
+            return number_in_groups(cell, self.decimal or ".")
+        if self.decimal == "," and "." in cell:
+            raise ValueError
+        return float(cell.replace(",", ".") if self.decimal == "," else cell)
+
+    def _is_number(self, cell: str, position: int) -> bool:
+        try:
+            self._value(cell, position)
+        except ValueError:
+            return False
+        return True
+
+    def _number(self, cell: str, line: int, position: int) -> float:
+        try:
+            return self._value(cell, position)
+        except ValueError:
+            column = self.names[position] if self.names else position
+            where = f"line {line} of {PLACE}, column {column}"
+            raise ValueError(f"{where}: {cell[:40]!r} is not a number; choose other --columns") from None
+
+
+def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:
+    """A function that makes UTF-8 of bytes as they arrive; the last ones are empty."""
+    if encoding is None:
+        return bytes
+    decoder = codecs.getincrementaldecoder(encoding)()
+
+    def in_utf_8(data: bytes) -> bytes:
+        try:
+            return decoder.decode(data, not data).encode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{PLACE} is not text in {encoding}: say which encoding it has") from None
+
+    return in_utf_8
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

@@ -1,0 +1,9 @@
+"""Schemas: how the columns of a table become numbers, as a value that parties share."""
+
+from sketchlearn.rows.schemas.columns import Category, Column, Date, Flag, Number, Ordinal, Text
+from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns, columns_without, read_columns
+
+__all__ = [
+    "Category", "Column", "Date", "Flag", "Number", "Ordinal", "Schema", "SchemaColumns", "Text", "columns_without",
+    "read_columns",
+]  # fmt: skip

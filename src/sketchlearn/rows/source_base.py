@@ -1,0 +1,296 @@
+"""The interface that every source of rows implements, and what sources say about rows, columns and files."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+
+Floats = NDArray[np.floating[Any]]
+
+BLOCK_BYTES = 1 << 25
+GATHERED_BYTES = 1 << 21  # Small batches are put together up to this size: the kernel is slow for ten rows at a time.
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of the data, in C order, float32 or float64."""
+
+    rows: Floats
+    start: int  # number of the first row, in all of the data, before rows with missing values were dropped
+    numbers: NDArray[np.int64] | None = None  # number of each row, where some between them were dropped
+    place: str = ""  # the file that they come from, if it is one
+    before: int = 0  # number of rows in the files before that one
+    dropped: int = 0  # number of rows that were dropped here
+
+    @property
+    def end(self) -> int:
+        """Number of the first row after the block."""
+        return self.start + len(self.rows) + self.dropped
+
+    @property
+    def which(self) -> slice | NDArray[np.int64]:
+        """The rows' numbers in the data, as an index."""
+        return slice(self.start, self.end) if self.numbers is None else self.numbers
+
+    def name(self, i: int) -> str:
+        """Row i of the block in words: "row 17", or "row 17 of day.csv", counted in its file from 0."""
+        number = self.start + i if self.numbers is None else int(self.numbers[i])
+        return f"row {number - self.before}" + (f" of {self.place}" if self.place else "")
+
+
+def rows_per_block(width: int) -> int:
+    """How many rows of that many columns a block holds at most."""
+    return max(1, BLOCK_BYTES // (8 * max(1, width)))
+
+
+def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
+    """The same rows in arrays of at most a block and, where they come in small ones, of about GATHERED_BYTES.
+
+    Large arrays are cut without a copy. Small ones are copied at once: a generator may use one buffer again and again.
+    """
+    step = rows_per_block(width)
+    enough = min(step, max(1, GATHERED_BYTES // (8 * max(1, width))))
+    held, filled = np.empty((0, width)), 0
+    for chunk in chunks:
+        if filled and (len(chunk) >= enough or chunk.dtype != held.dtype):
+            yield held[:filled]
+            filled = 0
+        if len(chunk) >= enough:
+            for first in range(0, len(chunk), step):
+                yield chunk[first : first + step]
+            continue
+        done = 0
+        while done < len(chunk):
+            if not filled:
+                held = np.empty((enough, width), chunk.dtype)
+            taken = min(enough - filled, len(chunk) - done)
+            held[filled : filled + taken] = chunk[done : done + taken]
+            filled, done = filled + taken, done + taken
+            if filled == enough:
+                yield held
+                filled = 0
+    if filled:
+        yield held[:filled]
+
+
+def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
+    """The same arrays, the next one read by a thread while this one is in use: the kernel does not hold Python's lock.
+
+    Errors are raised where the array would have come; the thread ends with the iterator. The garbage collector may
+    close an abandoned iterator at any moment, such as the start of another thread: so the array that is being read is
+    waited for, but no thread is joined, which would wait for locks that may be held there.
+    """
+    reader = ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader")
+    coming = reader.submit(next, arrays, None)
+    try:
+        while (array := coming.result()) is not None:
+            coming = reader.submit(next, arrays, None)
+            yield array
+    finally:
+        wait([coming])
+        reader.shutdown(wait=False)
+
+
+def has_missing(rows: Floats) -> bool:
+    """Whether any value is NaN or infinite. The sum tells in one pass that none is."""
+    with np.errstate(all="ignore"):
+        return not np.isfinite(rows.sum()) and not np.isfinite(rows).all()
+
+
+NULLS = ("error", "drop")
+LIBRARIES = frozenset({"pyarrow", "zipfile", "zlib", "_csv", "sqlite3", "duckdb", "_duckdb", "openpyxl"})
+
+
+class Source(ABC):
+    """Rows of numbers, in blocks of bounded size. Made by `source`.
+
+    Attributes
+    ----------
+    columns : names of the columns that are read, if they have names.
+    n_rows : number of rows, if it is known without reading them; None otherwise.
+    n_bytes : number of bytes that will be read from files, if it is known; None otherwise.
+    bytes_read : how many of them the last pass has read.
+    replayable : whether `blocks` can be called more than once.
+    dropped : rows that the last pass left out because of missing values.
+    nulls : what happens to rows with missing values: "error" or "drop".
+    gapless : whether it is known already that no value is missing.
+    width : number of columns that are read, if it is known.
+    place : name of the file, if it is one.
+    remarks : what was told from first lines or left out, in sentences, each with the first file that it is about.
+    weights : what each row counts, by its number; None means 1.
+    """
+
+    columns: tuple[str, ...] | None = None
+    n_rows: int | None = None
+    n_bytes: int | None = None
+    bytes_read: int = 0
+    replayable: bool = True
+    dropped: int = 0
+    nulls: str = "error"
+    gapless: bool = False
+    width: int | None = None
+    place: str = ""
+    remarks: Mapping[str, str] = {}
+    weights: NDArray[Any] | None = None
+
+    @property
+    def n_records(self) -> int | float | None:
+        """What all rows count together, if it is known without reading them."""
+        return self.n_rows
+
+    @abstractmethod
+    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
+        """The rows, in order; rows of another number of columns than n_features are refused."""
+
+    @abstractmethod
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        """The same rows with these columns, in this order; sources without names are left alone.
+
+        They must come in this order, too, unless `any_order` says that they are to be put into it.
+        """
+
+    def without(self, column: str | int) -> Source:
+        """The same rows without one column, given by its name or position."""
+        raise self._no_ids(column)
+
+    def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
+        """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
+        raise self._no_ids(column)
+
+    def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold.
+
+        With `points`, numbers in text have decimal points, also where the file has commas.
+        """
+        raise ValueError(f"columns {listed(columns)} cannot be read here: give a table with names, or files")
+
+    def _no_ids(self, column: str | int) -> ValueError:
+        return ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
+
+    def check(self, n_features: int | None = None) -> None:  # noqa: B027
+        """Refuses columns that are not numbers or too many or few, before any row is read."""
+
+    def dropping(self) -> Source:
+        """The same rows without those that have missing values."""
+        other = copy.copy(self)
+        other.nulls = "drop"
+        return other
+
+    def refusing(self) -> Source:
+        """The same rows; those that have missing values are refused."""
+        other = copy.copy(self)
+        other.nulls = "error"
+        return other
+
+    def unlooked(self) -> Source:
+        """The same rows, not looked through for missing values, if those are to be refused by whoever reads them."""
+        if self.nulls != "error" or isinstance(self.columns, SchemaColumns):
+            return self
+        other = copy.copy(self)
+        other.gapless = True
+        return other
+
+    def side_by_side(self) -> tuple[Source, ...]:
+        """Sources of the same rows whose columns it has one after the other, where those are cheaper to read."""
+        return (self,)
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
+        """About n_rows rows from all over, if there is a cheaper way than reading everything."""
+        return None
+
+    def refuse_gaps(self, block: Block) -> None:
+        """Refuses a block of its rows in which a value is missing."""
+        gaps = np.argwhere(np.isnan(block.rows))
+        if len(gaps):
+            row, position = (int(i) for i in gaps[0])
+            raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
+
+    def _gap(self, position: int) -> str:
+        """That a value is missing, in words."""
+        if isinstance(self.columns, SchemaColumns):
+            return f"column {self.columns.read_at(position)!r} has no value that the schema can read"
+        return f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
+
+    def _accepted(self, arrays: Iterable[Floats], start: int = 0, place: str = "") -> Iterator[Block]:
+        """Numbered blocks of arrays, without rows that have missing or infinite values if those are to be dropped."""
+        before = start if place else 0
+        for rows in arrays:
+            block = Block(rows, start, None, place, before)
+            start += len(rows)
+            if self.gapless or not has_missing(rows):
+                yield block
+                continue
+            if self.nulls == "error":
+                self.refuse_gaps(block)
+                yield block  # whoever takes infinite values says which ones
+                continue
+            kept = np.flatnonzero(np.isfinite(rows).all(axis=1))
+            self.dropped += len(rows) - len(kept)
+            yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
+
+
+def inside(place: str) -> str:
+    """The beginning of a message about the rows of a file; empty where there is no file."""
+    return f"{place}: " if place else ""
+
+
+def check_width(width: int, n_features: int | None) -> None:
+    """Refuses rows of another number of columns than the operator needs."""
+    if n_features is not None and width != n_features:
+        raise ValueError(f"the rows have {width} columns, but the operator needs {n_features}")
+
+
+def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
+    """Positions of the wanted columns among names, if they are all there and in this order."""
+    positions = by_name(names, wanted, place)
+    if list(positions) != sorted(positions):
+        found = listed([names[i] for i in sorted(positions)])
+        raise ValueError(
+            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}: "
+            "put the columns into that order, or choose them with source(data, columns=[...])"
+        )
+    return positions
+
+
+def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> tuple[int, ...]:
+    """Positions of the wanted columns among names."""
+    where = {name: i for i, name in enumerate(names)}
+    for name in wanted:
+        if name not in where:
+            raise ValueError(f"{place or 'the table'} has no column {name!r}: its columns are {listed(names)}")
+    return tuple(where[name] for name in wanted)
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in parentheses, the first few of many."""
+    shown = ", ".join(map(str, names[:most]))
+    return f"({shown}, ... {len(names)} in all)" if len(names) > most else f"({shown})"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors of the library that reads a file, as one sentence that names the file."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise type(error)(f"{path} cannot be opened: {error.strerror or 'no such file'}") from None
+    except Exception as error:
+        library = type(error).__module__.partition(".")[0]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:200]
+        unreadable = isinstance(error, ValueError | OSError | EOFError) or library in LIBRARIES
+        if not unreadable or reason.startswith(str(path)):
+            raise
+        of_objects = "Object arrays" in reason or "Python objects" in reason
+        advice = "it holds Python objects" if of_objects else f"it may be damaged or cut short: {reason}"
+        raise (OSError if isinstance(error, OSError) else ValueError)(f"{path} cannot be read, {advice}") from None

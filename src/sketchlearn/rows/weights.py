@@ -1,0 +1,138 @@
+"""Rows that count more or less than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchlearn.rows.source_base import Block, Floats, Source
+
+WEIGHT_BITS = 16
+
+
+def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
+    """Integers w and a number of bits b so that the weights are w / 2^b.
+
+    >>> weight_units([0.5, 2.0], 2)
+    (array([ 32768, 131072]), 16)
+    """
+    if isinstance(weights, np.ma.MaskedArray):
+        raise TypeError("masked sample weights are not supported: fill them first")
+    try:
+        array = np.asarray(weights)
+    except ValueError:
+        raise ValueError("sample_weight must be one number per row") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"sample_weight must be numbers, not {array.dtype}")
+    if array.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {array.shape}, but there are {n_rows} rows")
+    real = array.astype(np.float64)
+    bad = np.flatnonzero(~((real >= 0) & (real < np.inf)))
+    if len(bad):
+        raise ValueError(f"sample_weight of row {bad[0]} is {array[bad[0]]}: weights must be finite and not negative")
+    bits = 0 if np.array_equal(real, np.rint(real)) else WEIGHT_BITS
+    if np.sum(real) * 2.0**bits >= 2.0**62:
+        raise OverflowError("the sample weights are too large to be added exactly: divide them by a common factor")
+    units = np.rint(real * 2.0**bits).astype(np.int64) if array.dtype.kind == "f" else array.astype(np.int64)
+    lost = np.flatnonzero((units == 0) & (real > 0))
+    if len(lost):
+        tiny = f"sample_weight of row {lost[0]} is {array[lost[0]]}, which rounds to zero in steps of 2^-{WEIGHT_BITS}"
+        raise ValueError(f"{tiny}: multiply all weights by a common factor")
+    return units, bits
+
+
+def weighted(rows: Source, weights: Any) -> Source:
+    """The same rows with these weights, one per row; without weights, the source itself.
+
+    >>> import sketchlearn as skl
+    >>> rows = weighted(skl.source(np.array([[1.0], [2.0], [3.0]])), [2, 0, 1])
+    >>> [block.rows.tolist() for block in rows.blocks()], rows.n_records
+    ([[[1.0], [3.0]]], 3)
+    >>> rows.first(9).ravel().tolist()
+    [1.0, 1.0, 3.0]
+    """
+    return rows if weights is None else Weighted(rows, weights)
+
+
+def first_rows(rows: Source, most: int) -> Floats:
+    """At most so many of the first rows; of rows with weights, as `Weighted.first` has them."""
+    if isinstance(rows, Weighted):
+        return rows.first(most)
+    return np.concatenate([block.rows for block in rows.blocks()])[:most]
+
+
+class Weighted(Source):
+    """Rows with weights. Those of weight zero are left out, as if they were not there.
+
+    Samples of rows with whole weights are those of a table that repeats each row so often, to the bit. If any weight is
+    a fraction, a sample has no more rows than there are, each about as often as its weight says.
+    """
+
+    weights: NDArray[Any]
+    n_rows: int
+
+    def __init__(self, rows: Source, weights: Any) -> None:
+        if rows.n_rows is None or not rows.replayable:
+            raise ValueError(
+                "sample_weight needs rows whose number is known: give an array, a data frame or an Arrow table, or "
+                "call partial_fit with one batch and its weights after the other"
+            )
+        self.rows, self.n_rows = rows, rows.n_rows
+        self.columns, self.n_bytes, self.nulls = rows.columns, rows.n_bytes, rows.nulls
+        self.width, self.place = rows.width, rows.place
+        units, self.bits = weight_units(weights, rows.n_rows)
+        if not np.any(units):
+            raise ValueError("all sample weights are zero: there are no rows to learn from")
+        self.weights, self.ends = np.asarray(weights), np.cumsum(units)
+
+    @property
+    def n_records(self) -> int | float:
+        total = int(self.ends[-1])
+        return total if self.bits == 0 else total / 2.0**self.bits
+
+    def blocks(self, n_features: int | None = None) -> Iterator[Block]:
+        for block in self.rows.blocks(n_features):
+            kept = np.flatnonzero(self.weights[block.which])
+            self.dropped, self.bytes_read = self.rows.dropped, self.rows.bytes_read
+            if len(kept) == len(block.rows):
+                yield block
+            elif len(kept):
+                numbers = kept + block.start if block.numbers is None else block.numbers[kept]
+                left_out = block.dropped + len(block.rows) - len(kept)
+                yield Block(block.rows[kept], block.start, numbers, block.place, block.before, left_out)
+
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        return Weighted(self.rows.only(columns, any_order=any_order), self.weights)
+
+    def dropping(self) -> Source:
+        return Weighted(self.rows.dropping(), self.weights)
+
+    def check(self, n_features: int | None = None) -> None:
+        self.rows.check(n_features)
+
+    def some(self, n_rows: int, rng: np.random.Generator) -> Floats:
+        total = int(self.ends[-1])
+        if self.bits:
+            n = min(n_rows, int(np.count_nonzero(self.weights)))
+            return self._at((np.arange(n) + rng.random(n)) * (total / n))
+        return self._at(np.sort(rng.choice(total, min(n_rows, total), replace=False)))
+
+    def first(self, n_rows: int) -> Floats:
+        """The first rows of a table that repeats each row as often as its weight says, at most so many.
+
+        If any weight is a fraction, rows from all over, each about as often as its weight says.
+        """
+        total = int(self.ends[-1])
+        if self.bits:
+            n = min(n_rows, int(np.count_nonzero(self.weights)))
+            return self._at((np.arange(n) + 0.5) * (total / n))
+        return self._at(np.arange(min(n_rows, total)))
+
+    def _at(self, places: NDArray[Any]) -> Floats:
+        """The rows in whose share of the whole weight these places lie, in order."""
+        which = np.minimum(np.searchsorted(self.ends, places, side="right"), self.n_rows - 1)
+        times = np.bincount(which, minlength=self.n_rows)
+        return np.concatenate([np.repeat(b.rows, times[b.which], axis=0) for b in self.rows.blocks()])

@@ -1,0 +1,1 @@
+"""Sketches: exact sums of the features of records, and what travels beside them."""

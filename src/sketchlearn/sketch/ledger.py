@@ -1,0 +1,411 @@
+"""What a private sketch has spent: a value that travels with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from typing import Any, ClassVar
+
+from scipy.special import log_ndtr
+
+from sketchlearn.core.messages import in_digits
+from sketchlearn.core.values import Value, number, positive, shortened, truth, whole
+from sketchlearn.sketch.privacy_unit import ProtectedUnit
+
+ROUNDING_VARIANCE = 2.0  # r^2
+LEAST_DEVIATION = 2.0  # of the continuous noise
+EPSILON_ROOM = 1e-6  # the share of epsilon that is set aside for rounding to integers
+UNIT_ERROR = 1e-15  # several times what floating-point numbers of size 1 are rounded by
+LARGEST_EPSILON = 1e12  # beyond, rounding errors are as large as what is computed
+
+
+def profile(epsilon: float, mu: float) -> float:
+    """The smallest delta, rounded up: Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu).
+
+    >>> round(profile(1.0, 1.0), 6)
+    0.126937
+    """
+    ratio = epsilon / mu
+    first, second = log_ndtr(mu / 2 - ratio), epsilon + log_ndtr(-mu / 2 - ratio)
+    error = UNIT_ERROR * (1 + ratio + mu) ** 2  # logarithms and epsilon are of the size of these squares
+    return 1.0 if error > 1 else min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - error))
+
+
+@cache
+def largest_ratio(epsilon: float, delta: float) -> float:
+    """The largest mu that is (epsilon, delta)-private, rounded down.
+
+    >>> mu = largest_ratio(1.0, 1e-6)
+    >>> round(1 / mu, 4), profile(1.0, mu) <= 1e-6
+    (4.2247, True)
+    """
+    epsilon = min(epsilon, LARGEST_EPSILON)
+    low = math.sqrt(2 * epsilon)  # where the first probability is a half
+    while profile(epsilon, low) > delta:
+        low /= 2
+    high = 2 * low
+    while profile(epsilon, high) <= delta:
+        low, high = high, 2 * high
+    return _bisected(lambda mu: profile(epsilon, mu) <= delta, low, high)
+
+
+@cache
+def smallest_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon at which noise of ratio mu is private with this delta, rounded up; infinite for delta 0.
+
+    Ten releases of (1, 1e-6), with the delta of all of them:
+
+    >>> round(smallest_epsilon(math.sqrt(10) * largest_ratio(1.0, 1e-6), 1e-5), 2)
+    3.14
+    """
+    if profile(0.0, mu) <= delta:
+        return 0.0
+    high = mu
+    while profile(high, mu) > delta:
+        high *= 2
+        if high > LARGEST_EPSILON or not delta > 0:
+            return math.inf
+    low = high / 2
+    while profile(low, mu) <= delta:
+        low, high = low / 2, low
+    return _bisected(lambda epsilon: profile(epsilon, mu) <= delta, high, low)
+
+
+def _bisected(holds: Callable[[float], bool], sound: float, wrong: float) -> float:
+    """A number that holds, to 12 digits from one that does not."""
+    while abs(wrong - sound) > 1e-12 * sound:
+        middle = (sound + wrong) / 2
+        sound, wrong = (middle, wrong) if holds(middle) else (sound, middle)
+    return sound
+
+
+LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE = "discrete Laplace", "discrete Gaussian", "randomised response"
+THRESHOLD = "threshold of noisy counts"  # of the names of classes; its noise is Laplace noise, and needs a delta
+MECHANISMS = (LAPLACE, GAUSSIAN, RANDOMISED_RESPONSE, THRESHOLD)
+MOST_SELECTIONS = 1000  # that a ledger lists
+ADD_REMOVE, REPLACE = "add-remove", "replace"
+DECLARED, ASSUMED = "declared", "assumed public"
+SINGLE, PARALLEL, SEQUENTIAL, MIXED = "single", "parallel", "sequential", "mixed"
+LARGEST_SENSITIVITY = 2**80
+
+_CHOICES = {
+    "mechanism": tuple(" and ".join(some) for n in (1, 2, 3, 4) for some in combinations(MECHANISMS, n)),
+    "neighbors": (ADD_REMOVE, REPLACE),
+    "design": (DECLARED, ASSUMED),
+    "composition": (SINGLE, PARALLEL, SEQUENTIAL, MIXED),
+}
+
+
+@dataclass(frozen=True)
+class PartNoise(Value):
+    """The noise of one part of a concatenated sketch."""
+
+    sensitivity: int
+    scale: float
+    variance: float
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, "scale", "variance")
+        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY))
+
+    def merged(self, other: PartNoise) -> PartNoise:
+        """The noise of the sum of two such parts."""
+        sensitivity, scale = max(self.sensitivity, other.sensitivity), max(self.scale, other.scale)
+        return PartNoise(sensitivity, scale, self.variance + other.variance)
+
+
+@dataclass(frozen=True)
+class SelectionCost(Value):
+    """What selecting the names of classes has cost; `selection` is its random number, in 16 hexadecimal digits."""
+
+    selection: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        name = self.selection
+        if not isinstance(name, str) or len(name) != 16 or not set(name) <= set("0123456789abcdef"):
+            raise ValueError(f"a selection is known by 16 hexadecimal digits, not {shortened(name)}")
+        self._set(epsilon=positive("epsilon", self.epsilon), delta=positive("delta", self.delta))
+
+
+@dataclass(frozen=True)
+class Ledger(Value):
+    """The guarantee of a private sketch, and the noise that it cost.
+
+    Attributes
+    ----------
+    mechanism : "discrete Laplace", "discrete Gaussian", of local privacy "randomised response", of names of classes
+        "threshold of noisy counts"; several, if such releases were merged.
+    epsilon, delta : what is guaranteed, of sums and count together.
+    neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
+    sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. Of
+        randomised response, by how much each bit counts that was sent.
+    count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
+    sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
+        up where sketches are merged.
+    private : False if a seed for tests was used: then nothing is guaranteed.
+    design : "declared", or "assumed public" if the caller said that the operator was designed on other data.
+    releases : how many releases it speaks of.
+    composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
+    parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
+        those of the noisiest part.
+    parties, shares : of shares of noise (`privatize(..., parties=50)`), how many must be added before the guarantee
+        holds, and how many are.
+    selections : what selecting the names of classes has cost, as far as epsilon and delta include it.
+    rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
+    unit, rows_per_unit : where units such as patients are protected, the column of their ids, and how many rows of one
+        unit count at most; a "record" above is then all rows of a unit. None where each row is protected by itself.
+    sample : of a model, "assumed public" if it was learned from the release and from rows beside it, which the caller
+        said are public. None where there were no such rows.
+    """
+
+    _omitted: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("parts", "rho", "parties", "shares", "selections", "unit", "rows_per_unit", "sample")
+    )
+    mechanism: str
+    epsilon: float
+    delta: float
+    neighbors: str
+    sensitivity: int
+    sum_scale: float
+    count_scale: float
+    count_share: float
+    sum_variance: float
+    count_variance: float
+    private: bool = True
+    design: str = DECLARED
+    releases: int = 1
+    composition: str = SINGLE
+    parts: tuple[PartNoise, ...] | None = None
+    rho: float | None = None
+    parties: int | None = None
+    shares: int | None = None
+    selections: tuple[SelectionCost, ...] | None = None
+    unit: str | None = None
+    rows_per_unit: int | None = None
+    sample: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(getattr(self, name))}")
+        if self.sample not in (None, ASSUMED):
+            raise ValueError(f"sample must be {ASSUMED} or left out, not {shortened(self.sample)}")
+        _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
+        delta, share = number("delta", self.delta), number("count_share", self.count_share)
+        if not 0 <= delta <= 1 or not 0 <= share < 1:
+            raise ValueError("delta and the share of the count must be numbers from 0 to 1")
+        parts = () if self.parts is None else self.parts
+        if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
+            raise ValueError("parts must be the noise of each part")
+        _check_selections(self)
+        rows_alone = self.unit is None and self.rows_per_unit is None
+        protected = None if rows_alone else ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
+        self._set(
+            epsilon=positive("epsilon", self.epsilon),
+            delta=delta,
+            count_share=share,
+            sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
+            rho=None if self.rho is None else positive("rho", self.rho),
+            parties=None if self.parties is None else whole("parties", self.parties),
+            shares=None if self.parties is None else whole("shares", self.shares),
+            rows_per_unit=None if protected is None else protected.rows_per_unit,
+            private=truth("private", self.private),
+            releases=whole("releases", self.releases),
+        )
+
+    def of_part(self, index: int) -> Ledger:
+        """The ledger of one part of a concatenated sketch: the same guarantee, the part's own noise."""
+        if self.parts is None:
+            return self
+        own = self.parts[index]
+        return replace(self, sensitivity=own.sensitivity, sum_scale=own.scale, sum_variance=own.variance, parts=None)
+
+    def merged(self, other: Ledger, *, overlapping: bool) -> Ledger:
+        """The ledger of the sum of two private sketches.
+
+        Epsilon and delta add up where records may overlap. Of disjoint records, the larger ones hold: each is in one.
+        """
+        if self.neighbors != other.neighbors:
+            both = f"{self.neighbors} and {other.neighbors}"
+            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
+        if self.unit != other.unit:
+            both = " and ".join("rows" if unit is None else unit for unit in (self.unit, other.unit))
+            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same")
+        in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
+        step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
+        if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
+            parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
+        delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
+        epsilon = _added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon)
+        rho = None
+        if self.rho is not None and other.rho is not None:
+            rho = _added(self.rho, other.rho) if overlapping else max(self.rho, other.rho)
+            epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
+        return Ledger(
+            mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
+            epsilon=epsilon,
+            delta=delta,
+            neighbors=self.neighbors,
+            sensitivity=max(self.sensitivity, other.sensitivity),
+            sum_scale=max(self.sum_scale, other.sum_scale),
+            count_scale=max(self.count_scale, other.count_scale),
+            count_share=max(self.count_share, other.count_share),
+            sum_variance=self.sum_variance + other.sum_variance,
+            count_variance=self.count_variance + other.count_variance,
+            private=self.private and other.private,
+            design=ASSUMED if ASSUMED in (self.design, other.design) else DECLARED,
+            releases=max(self.releases, other.releases) if in_shares else self.releases + other.releases,
+            composition=step if {self.composition, other.composition} <= {SINGLE, step} else MIXED,
+            parts=parts,
+            rho=rho,
+            parties=self.parties if in_shares else None,
+            shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
+            selections=self._selections_with(other, overlapping=overlapping),
+            unit=self.unit,
+            rows_per_unit=self._rows_with(other, overlapping=overlapping),
+            sample=self.sample or other.sample,
+        )
+
+    def of_shares(self, n: int) -> Ledger:
+        """The ledger of a sum of n shares of noise like this one, of records of n different parties."""
+        if self.parties is None or self.shares != 1:
+            raise ValueError("only the ledger of one share of noise tells that of a sum of them")
+        parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)
+        sums, count = n * self.sum_variance, n * self.count_variance
+        return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
+
+    def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
+        """Selections that the sum pays for: of disjoint records, those that both have paid for."""
+        own, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
+        if not overlapping:
+            return tuple(cost for cost in own if cost in others) or None
+        return tuple(own | others) or None
+
+    def includes(self, selection: Ledger) -> bool:
+        """Whether what was spent includes a selection of names of classes, whose ledger is given."""
+        return set(selection.selections or ()) <= set(self.selections or ())
+
+    def _rows_with(self, other: Ledger, *, overlapping: bool) -> int | None:
+        """How many rows of one unit are in the sum."""
+        if self.rows_per_unit is None or other.rows_per_unit is None:
+            return None
+        rows = (self.rows_per_unit, other.rows_per_unit)
+        return sum(rows) if overlapping else max(rows)
+
+    def after(self, earlier: Ledger) -> Ledger:
+        """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
+        both = earlier.merged(self, overlapping=True)
+        noise = ("sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
+        own = ("mechanism", *noise, "parts", "parties", "shares", "rows_per_unit")
+        return replace(both, **{name: getattr(self, name) for name in own})
+
+    def about_replacing(self) -> Ledger:
+        """The same about replaced records: one is removed and one added, which is paid twice."""
+        if self.neighbors == REPLACE:
+            return self
+        delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
+        epsilon = _added(self.epsilon, self.epsilon)
+        return replace(self, neighbors=REPLACE, epsilon=epsilon, delta=delta, rho=None, selections=None)
+
+    def across_classes(self) -> Ledger:
+        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice.
+
+        A selection of the classes' names is paid once: it looked at all classes together.
+        """
+        if self.neighbors == ADD_REMOVE or self.unit is not None:  # units may be in all classes, which were added up
+            return self
+        costs = self.selections or ()
+        epsilon = _twice_less(self.epsilon, [cost.epsilon for cost in costs])
+        delta = min(1.0, _twice_less(self.delta, [cost.delta for cost in costs]))
+        return replace(self, epsilon=epsilon, delta=delta, composition=MIXED, rho=None)
+
+    @property
+    def lacking(self) -> int:
+        """How many more shares of noise must be added before the guarantee holds."""
+        return 0 if self.parties is None else max(0, self.parties - (self.shares or 1))
+
+    @property
+    def local(self) -> bool:
+        """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
+        return self.mechanism == RANDOMISED_RESPONSE
+
+    @property
+    def protected(self) -> str:
+        """Whom the guarantee is about, in words."""
+        if self.unit is None or self.rows_per_unit is None:
+            return "one record"
+        few = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
+        return f"all rows of one unit, per {self.unit} (at most {few} each)"
+
+    def covers(self, other: Ledger) -> bool:
+        """Whether this ledger admits to at least what the other has spent."""
+        if self.rho is not None and (other.rho is None or other.rho > self.rho):
+            return False  # by rho, further releases would add less to it than to the other
+        same = (self.neighbors, self.unit) == (other.neighbors, other.unit)
+        return same and self.epsilon >= other.epsilon and self.delta >= other.delta
+
+    def __str__(self) -> str:
+        if not self.private:
+            return f"NOT private: the noise was drawn from a seed for tests (epsilon {self.epsilon:.4g} was asked for)"
+        delta = f", delta {self.delta:.4g}" if self.delta else ""
+        kind = "local privacy: " if self.local else ""
+        change = "adding or removing" if self.neighbors == ADD_REMOVE else "replacing"
+        count = f" and {in_digits(math.sqrt(self.count_variance), 3)} on the count" if self.count_variance else ""
+        noise = f"{self.mechanism} noise of deviation {in_digits(math.sqrt(self.sum_variance), 3)} on each sum{count}"
+        if self.mechanism == THRESHOLD:
+            noise = f"names of classes by counts with noise of deviation {in_digits(math.sqrt(self.count_variance), 3)}"
+        several = f"; {self.releases:,} releases, {self.composition} composition" if self.releases > 1 else ""
+        assumed = "; the design is assumed to be public" if self.design == ASSUMED else ""
+        assumed += "; the sample is assumed to be public" if self.sample == ASSUMED else ""
+        if self.lacking:
+            few = "one of them" if self.shares == 1 else f"{self.shares:,} of them"
+            kind = (
+                f"a share of noise, NOT private until {self.parties:,} parties' shares are added, and this is {few}: "
+            )
+        return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} {self.protected}; {noise}{several}{assumed}"
+
+
+def _epsilon_of(rho: float, delta: float) -> float:
+    return max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300)
+
+
+def _added(a: float, b: float) -> float:
+    """The sum, never rounded down: a guarantee must not shrink."""
+    total = a + b
+    if math.isinf(total):
+        raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
+    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
+
+
+def _twice_less(total: float, once: list[float]) -> float:
+    """Twice the total, but what is counted once; never rounded down."""
+    exact = Fraction(_added(total, total)) - sum(map(Fraction, once))
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+
+
+def _check_selections(ledger: Ledger) -> None:
+    """Refuses costs of selections that are more than all that was spent."""
+    costs = () if ledger.selections is None else ledger.selections
+    if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
+        raise ValueError("selections must be what each selection of names of classes has cost")
+    if len(costs) > MOST_SELECTIONS:
+        raise ValueError(f"a ledger lists at most {MOST_SELECTIONS:,} selections of names of classes")
+    for name in ("epsilon", "delta"):
+        if sum(Fraction(getattr(cost, name)) for cost in costs) > Fraction(number(name, getattr(ledger, name))):
+            raise ValueError(f"selections of names of classes cannot cost more {name} than the ledger has")
+
+
+def _check_sizes(value: Any, *names: str) -> None:
+    for name in names:
+        size = number(name, getattr(value, name))
+        if size < 0:
+            raise ValueError(f"{name} must not be negative, not {size!r}")
+        object.__setattr__(value, name, size)

@@ -1,0 +1,72 @@
+"""Whom a sketch protects where that is not a row: a unit, such as a patient, of which few rows count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sketchlearn.core.messages import check_names
+from sketchlearn.core.values import shortened, whole
+
+
+@dataclass(frozen=True)
+class ProtectedUnit:
+    """A note of sketches: at most so many rows of each unit count.
+
+    Parameters
+    ----------
+    name : the column of the units' ids.
+    rows_per_unit : the most rows of one unit that are in the sums, each counted as often as it was added.
+
+    Examples
+    --------
+    >>> patients = ProtectedUnit("patient_id", 5)
+    >>> str(patients), patients.with_other(patients, disjoint=False).rows_per_unit
+    ('at most 5 rows of each patient_id', 10)
+    """
+
+    name: str
+    rows_per_unit: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"the name of a unit must be text, not {shortened(self.name)}")
+        check_names("a unit", (self.name,))
+        object.__setattr__(self, "rows_per_unit", whole("rows_per_unit", self.rows_per_unit))
+
+    def with_other(self, other: ProtectedUnit, *, disjoint: bool) -> ProtectedUnit:
+        """That of a sum: a unit may have rows in both sketches, unless the caller knows that none has."""
+        if self.name != other.name:
+            raise ValueError(
+                f"the sketches protect different units ({self.name} and {other.name}): sketch both by the same one"
+            )
+        rows = (self.rows_per_unit, other.rows_per_unit)
+        return replace(self, rows_per_unit=max(rows) if disjoint else sum(rows))
+
+    def to_json(self) -> dict[str, Any]:
+        """As the header of a file says it."""
+        return {"unit": self.name, "rows_per_unit": self.rows_per_unit}
+
+    @classmethod
+    def from_json(cls, description: dict[str, Any]) -> ProtectedUnit | None:
+        """What the header of a file says, if it speaks of units."""
+        return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
+        return f"at most {rows} of each {self.name}"
+
+
+def unit_of_sum(
+    a: ProtectedUnit | None, b: ProtectedUnit | None, *, rows_without_unit: bool, disjoint: bool
+) -> ProtectedUnit | None:
+    """The note of a sum; refused, if `rows_without_unit` are added to rows of units."""
+    if a is not None and b is not None:
+        return a.with_other(b, disjoint=disjoint)
+    found = b if a is None else a
+    if found is not None and rows_without_unit:
+        raise ValueError(
+            f"one sketch has {found}, the other has rows without units, which would not be protected as units: sketch "
+            f"those with unit= and rows_per_unit=, too"
+        )
+    return found

@@ -1,1 +1,0 @@
-"""Sketches, designs and their parts as files."""

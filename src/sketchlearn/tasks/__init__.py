@@ -1,1 +1,0 @@
-"""What is learned from sketches: a folder for each task, one row for each in registry.py."""

@@ -1,1 +1,0 @@
-"""The number of clusters or components, chosen from a sketch."""

@@ -1,1 +1,0 @@
-"""Classes, from one sketch per class."""

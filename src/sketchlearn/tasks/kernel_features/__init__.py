@@ -1,1 +1,0 @@
-"""Random features for kernel machines."""

@@ -1,1 +1,0 @@
-"""Clusters that are subspaces."""

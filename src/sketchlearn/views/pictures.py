@@ -1,0 +1,299 @@
+"""Pictures of what a sketch holds, and of how two sketches differ. They are drawn from sketches alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sketchlearn.core.arrays import Double
+from sketchlearn.core.messages import counted, printable
+from sketchlearn.core.packages import required
+from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
+from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.estimators.choice import Basis, ClusterChoice
+from sketchlearn.inference.decoders.gaussian_mixture import merge_components
+from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import refine
+from sketchlearn.inference.decoders.target import Target, fourier_part
+from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.sampling_noise import Noise, Released, density_of, n_determined
+from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.questions.comparison import Change, two_sample_test
+from sketchlearn.questions.density_maps import (
+    BLUE,
+    GREY,
+    LEGEND,
+    ORANGE,
+    Parts,
+    draw_curve,
+    draw_curves,
+    draw_difference,
+    draw_map,
+    moments,
+    view_of,
+)
+from sketchlearn.questions.marginals import Histogram, LevelShares
+from sketchlearn.sketch.sums import Sketch
+
+FORMATS = ("png", "svg", "pdf")
+DPI = 150
+REFINEMENT_ITERATIONS = 200  # from the density of both sketches to that of each
+SMALLEST_P_VALUE = 1e-30  # smaller ones are drawn as this one
+BAND_SHARE = 0.95  # of the differences that are chance alone
+BAND_FACTOR_REAL = 3.841  # the quantile of that share in the chi-squared law of one degree of freedom
+
+
+def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws clusters or components over the density that the sketch tells of; returns the matplotlib figure.
+
+    One column gives a curve, two a map, more a map of the two directions that tell the centers apart best. Contours
+    hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights,
+    and have the numbers that `predict` gives. Black ellipses are where centers lie with a probability of 95 %, if the
+    estimator knows its standard errors.
+
+    Parameters
+    ----------
+    sketch : the sketch of a fitted estimator; without one, a sketch of Fourier features.
+    estimator : a fitted `SketchKMeans`, `SketchGaussianMixture` or the like; None draws the density's own components.
+    path : where to save it: png, svg or pdf.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> from sketchlearn.views.pictures import plot_model
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 2)) + 6 * rng.integers(0, 2, (2000, 1))
+    >>> fitted = skl.SketchKMeans(2, random_state=0).fit(X)
+    >>> plot_model(fitted.sketch_, fitted).axes[0].get_xlabel()
+    'column 0'
+    """
+    figure = _figure(path, 7.0, 5.6)
+    if not isinstance(sketch, Sketch):
+        raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
+    if estimator is None:
+        sketch = fourier_part(sketch)[0]
+    density, parts = _model(sketch, estimator)
+    mean, total = moments(density)
+    away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
+    between = (away * parts.weights[:, None]).T @ away
+    view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
+    axes = figure.add_subplot()
+    (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
+    n = len(parts.centers)
+    axes.set_title(f"{counted(n, parts.name)}, from the sketch of {counted(sketch.count, 'record')}")
+    return _saved(figure, path)
+
+
+def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws how the records of two sketches differ; returns the matplotlib figure.
+
+    Left: the density of the second less that of the first, on the directions where they differ most. Right: |z_a - z_b|
+    of each frequency against its length, and the band in which chance alone leaves 95 % of them.
+
+    Parameters
+    ----------
+    a, b : sketches of one operator of Fourier features.
+    path : where to save it: png, svg or pdf.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl
+    >>> from sketchlearn.views.pictures import plot_comparison
+    >>> X = np.random.default_rng(0).standard_normal((4000, 2))
+    >>> operator = skl.design(X, n_components=2)
+    >>> figure = plot_comparison(operator.sketch(X[:2000]), operator.sketch(X[2000:] + [0.5, 0]))
+    >>> figure.axes[0].get_xlabel()
+    'column 0'
+    """
+    figure = _figure(path, 11.5, 5.0)
+    drift = two_sample_test(a, b)
+    (a, operator), (b, _) = fourier_part(a), fourier_part(b)
+    rng = np.random.default_rng(0)
+    with one_blas_thread():
+        pooled = a.merged(b, overlapping=True)
+        common = density_of(pooled, rng)
+        noise = Noise.of(pooled, common, rng)
+        densities = [_nearby(sketch, common) for sketch in (a, b)]
+    (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
+    mean, total = moments(common)
+    difference = _difference(mean_b - mean_a, total_b - total_a, total)
+    view = view_of(total, mean, difference, operator.column_names)
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
+    (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
+    _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
+    chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
+    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
+    figure.suptitle(f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)")
+    return _saved(figure, path)
+
+
+def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws the histogram of a column, or the shares of its levels, with the deviation of each; returns the figure."""
+    figure = _figure(path, 7.0, 4.2)
+    axes = figure.add_subplot()
+    if isinstance(histogram, LevelShares):
+        levels, shares, errors = histogram.levels[::-1], histogram.shares[::-1], histogram.errors[::-1]
+        axes.barh(range(len(levels)), shares, xerr=errors, color=BLUE, alpha=0.5, edgecolor=BLUE, ecolor=GREY)
+        axes.set_yticks(range(len(levels)), [printable(level) for level in levels])
+        axes.set(xlabel="share of the records", title=f"{histogram.column}, from the sketch alone")
+        return _saved(figure, path)
+    widths = np.diff(histogram.edges)
+    middles, heights = histogram.edges[:-1] + widths / 2, histogram.shares / widths
+    axes.bar(middles, heights, widths, color=BLUE, alpha=0.5, edgecolor=BLUE, linewidth=0.4)
+    axes.errorbar(middles, heights, histogram.errors / widths, fmt="none", ecolor=GREY, elinewidth=1)
+    axes.set(xlabel=histogram.column, ylabel="density", title=f"{histogram.column}, from the sketch alone")
+    axes.set_ylim(bottom=0)
+    if histogram.dates:
+        axes.xaxis_date()  # which counts days since 1970, too
+    return _saved(figure, path)
+
+
+def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = None, *, level: float = 0.001) -> Any:
+    """Draws how surprising each sketch of a stream was, and where alarms were raised; returns the matplotlib figure."""
+    figure = _figure(path, 8.0, 4.0)
+    axes = figure.add_subplot()
+    surprise = [-np.log10(max(change.p_value, SMALLEST_P_VALUE)) for change in changes]
+    steps = [change.step for change in changes]
+    axes.axhline(-np.log10(level), color=GREY, linewidth=1, linestyle="--", label=f"level {level:g}")
+    axes.plot(steps, surprise, "o-", color=BLUE, markersize=4, linewidth=1, label="sketches")
+    alarms = [change for change in changes if change.alarm]
+    at = [change.step for change in alarms]
+    axes.plot(at, [surprise[step] for step in at], "D", color=ORANGE, markersize=7, label="alarms")
+    for change in alarms:
+        axes.axvspan((change.since or 0) - 0.5, change.step + 0.5, color=ORANGE, alpha=0.12, linewidth=0)
+    found = "1 change" if len(alarms) == 1 else f"{len(alarms)} changes"
+    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{found} in {len(changes)} sketches")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(**LEGEND)
+    return _saved(figure, path)
+
+
+def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws what `choose_k` found: the criterion by number of clusters, with its error; returns the matplotlib figure.
+
+    Where no Gaussians explain the sketch, the inertia of k-means stands beside it, as a share of that of one cluster.
+    Where there were rows, a third picture says how alike clusters of two halves of them are.
+    """
+    panels = [("criterion above its least", 1, choice.criteria, choice.criterion_errors)]
+    if choice.inertias:
+        panels.append(("inertia, share of that of one cluster", 1, choice.inertias, choice.inertia_errors))
+    if choice.agreements:
+        panels.append(("agreement of halves", 2, choice.agreements, (0.0,) * len(choice.agreements)))
+    figure = _figure(path, 1.5 + 4.0 * len(panels), 4.0)
+    for axes, (name, first, values, errors) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+        sizes = np.arange(first, first + len(values))
+        axes.axvline(choice.n_clusters, color=ORANGE, linewidth=1.5, label=f"chosen: {choice.n_clusters}")
+        if choice.low < choice.high:
+            axes.axvspan(choice.low, choice.high, color=ORANGE, alpha=0.12, linewidth=0, label="within its error")
+        axes.errorbar(sizes, values, errors, fmt="o-", color=BLUE, ecolor=GREY, markersize=4, linewidth=1)
+        axes.set(xlabel="number of clusters", ylabel=name)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    if choice.criteria and choice.basis is not Basis.GAP:  # far from the best, it is thousands of times larger
+        figure.axes[0].set_yscale("symlog", linthresh=10)
+        figure.axes[0].set_ylim(bottom=-1)
+    figure.axes[0].legend(**LEGEND)
+    said = {
+        Basis.GAUSSIANS: "Gaussians",
+        Basis.CELLS: "Gaussians of cells",
+        Basis.GAP: "by the gap statistic",
+        Basis.HIDDEN: "hidden by noise",
+    }
+    figure.suptitle(f"{choice.headline}, {said[choice.basis]}", fontsize=11)
+    return _saved(figure, path)
+
+
+def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
+    """The density, and what to mark on it."""
+    if estimator is None:
+        with one_blas_thread():
+            density = _nearby(sketch, density_of(sketch, np.random.default_rng(0)))
+        few = min(n_determined(Target.of(sketch)), len(density))
+        weights, centers, covariances = merge_components(*density.parts(), few)
+        return density, Parts(centers, weights, covariances, "component")
+    name = type(estimator).__name__
+    if not isinstance(estimator, SketchEstimator):
+        raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
+    if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
+        raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
+    model: Any = estimator.fitted_model()
+    density, centers = model.density, model.centers_of_parts
+    clusters = model.kind_of_part == "cluster"
+    covariances = _around(centers, density) if clusters else density.covariances()
+    bars = estimator.error_bars().standard_errors if isinstance(estimator, ErrorBarredEstimator) else {}
+    errors = bars.get("cluster_centers_" if clusters else "means_")
+    return density, Parts(centers, model.weights, covariances, model.kind_of_part, numbered=True, errors=errors)
+
+
+def _around(centers: Double, density: Mixture) -> Double:
+    """The covariance of each cluster: of those components of the density that are nearest to its center."""
+    nearest = np.argmin(np.sum((density.locations[:, None] - centers) ** 2, axis=2), axis=1)
+    d = centers.shape[1]
+    owners = [nearest == center for center in range(len(centers))]
+    return np.stack([moments(density.some(own))[1] if np.any(own) else np.zeros((d, d)) for own in owners])
+
+
+def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
+    """The density of a sketch, refined from a common one: what differs is then not the search's doing."""
+    problem = Problem.of(Target.of(sketch), len(common))
+    start = problem.in_own_units(common.model, *common.parts())
+    problem = problem.without_harmonics(start)
+    found = refine(problem.target, start, problem.box, iterations=REFINEMENT_ITERATIONS)[0]
+    return problem.in_data_units(found.heavy())
+
+
+def _difference(shift: Double, change: Double, total: Double) -> Double:
+    """Large along directions in which means differ, or covariances, in units of the columns' deviations."""
+    units = np.sqrt(np.maximum(np.diag(total), 1e-300))
+    change = change / np.outer(units, units)
+    return np.asarray(np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units))
+
+
+def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Double) -> None:
+    operator = fourier_part(a)[1]
+    lengths = np.linalg.norm(operator.frequencies * spread[:, None], axis=0)
+    order = np.argsort(lengths)
+    lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]
+    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+    # the square of a complex value, of two parts of equal variance, has an exponential law
+    factor = -np.log(1 - BAND_SHARE) if operator.wave.complex else BAND_FACTOR_REAL
+    released = noise.parts * (Released.of(a) + Released.of(b)).variances
+    band = np.sqrt(factor * _smooth(noise.variances[order] / together + released[order]))
+    beyond = away > band
+    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{BAND_SHARE:.0%} by chance alone")
+    axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
+    axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
+    axes.set(xlabel="length of the frequency, radians per standard deviation", xscale="log")
+    highest = max(float(away.max()), float(band.max()), 1e-12)
+    axes.set(ylabel="|z of the first - z of the second|", ylim=(0, 1.08 * highest))
+    ticker = required("matplotlib.ticker", "plot")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set_title(f"{np.mean(beyond):.0%} of {len(away):,} frequencies beyond the band", fontsize=10)
+    axes.legend(**LEGEND)
+
+
+def _smooth(values: Double) -> Double:
+    """Running means, so that a band has a quiet edge."""
+    half = max(1, len(values) // 20)
+    padded = np.pad(values, half, mode="edge")
+    return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")
+
+
+def _figure(path: str | os.PathLike[str] | None, width: float, height: float) -> Any:
+    """A figure of its own, which no pyplot keeps in memory, to be saved at a path."""
+    if path is not None and Path(path).suffix.lower().lstrip(".") not in FORMATS:
+        raise ValueError(f"{os.fspath(path)!r} does not end like a picture: use one of .{', .'.join(FORMATS)}")
+    return required("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
+
+
+def _saved(figure: Any, path: str | os.PathLike[str] | None) -> Any:
+    for axes in figure.axes:
+        if axes.get_label() != "<colorbar>":
+            axes.spines[["top", "right"]].set_visible(False)
+    if path is not None:
+        figure.savefig(path, dpi=DPI)
+    return figure

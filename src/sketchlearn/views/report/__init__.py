@@ -1,0 +1,1 @@
+"""The report: one HTML page about a sketch and a model of its clusters."""
