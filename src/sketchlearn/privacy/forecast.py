@@ -16,7 +16,7 @@ from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, Par
 from sketchlearn.sketch.sums import Sketch
 
 # Clusters are hidden where noise over signal exceeds the root of the numbers per column, divided by this: there, the
-# squared error of a center is half the squared width of its cluster (docs/decisions.md, "Private sketches").
+# squared error of a center is half the squared width of its cluster (docs/decisions/private-sketches.md).
 HIDING_DIVISOR = 6.0
 HEADS = ("part", "numbers", "share", "a record moves", "noise of a sum", "noise of a mean", "signal", "noise / signal")
 

@@ -158,7 +158,7 @@ class KeptRows:
     def openness(self) -> Double:
         """How far the weight of each record may be changed to agree with a sketch: not at all where it is known.
 
-        Little for records far from the center, or half of the worst tables became worse (docs/decisions.md).
+        Little for records far from the center, or half of the worst tables became worse (docs/decisions/).
         """
         return (1 - self.chances) / np.maximum(self.rule.chances(self.rows), 1)
 

@@ -33,7 +33,7 @@ from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
 from sketchlearn.rows.source_base import by_name
 from sketchlearn.sketch.priority_sample import Keeping
 
-WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
+WIDE = 64  # Rows of more columns are projected: docs/decisions/ has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2  # Each cluster of the sample is cut in two; in four gave about the same.

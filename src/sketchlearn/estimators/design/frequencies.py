@@ -226,7 +226,7 @@ def plain(values: Double) -> tuple[float, ...]:
 
 
 AUTO = "auto"
-EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisions.md)
+EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisions/)
 MOST_EXCESS = 2e-4  # of the squared error: a tenth of what results are held to, beside k-means of all rows
 WORTHWHILE_FEATURES = 2e8  # of all records: fewer take a third of a second, less than decoding does
 FEWEST_TOUCHED = 25  # Fewer save little: centring, hashing and sorting a record take as long as forty features.

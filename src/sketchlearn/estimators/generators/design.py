@@ -29,7 +29,7 @@ from sketchlearn.features.waves import Wave
 DETAIL = (0.3, 40.0)  # lengths of frequencies, per deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which the records may fill or not
 FREQUENCIES, FREQUENCIES_PER_COLUMN = 400, 100
-DIRECTIONS = 16  # in which a network makes rows of many columns: docs/decisions.md has others beside it
+DIRECTIONS = 16  # in which a network makes rows of many columns: docs/decisions/ has others beside it
 MORE_DIRECTIONS = 64  # in all: places in the others are Gaussian, given those
 
 
