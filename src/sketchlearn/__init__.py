@@ -39,8 +39,13 @@ _HOMES = {
     "views.report.page": ("report",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_NAMESPACES = ("decoders", "engines", "extend", "features", "privacy", "questions", "schemas")
-_MODULE_OF = {"decoders": "inference.decoders", "extend": "estimators.extend", "schemas": "rows.schemas"}
+_NAMESPACES = ("checks", "decoders", "engines", "extend", "features", "privacy", "questions", "schemas")
+_MODULE_OF = {
+    "checks": "estimators.checks",
+    "decoders": "inference.decoders",
+    "extend": "estimators.extend",
+    "schemas": "rows.schemas",
+}
 
 # Names of earlier releases: they answer for one more release, and say what to write instead.
 _RENAMED = {
