@@ -15,7 +15,7 @@ from house import HOUR, NOON, OPERATOR, ROWS, House
 
 import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector
-from sketchlearn.collector.forwarding import pass_on
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.verification import verify
 
 DAY = 24 * HOUR
@@ -47,7 +47,7 @@ class Watched:
     def wait(self, seconds):
         self.house.now += seconds
         for _ in range(2):
-            assert self.house.store.keep_house() == []
+            assert self.house.store.maintain() == []
 
     def read(self):
         """Reads all epochs, one by one and together."""
@@ -99,7 +99,7 @@ def test_two_looks_at_an_open_epoch(tmp_path):
     for path in ("/collections/c/epochs", "/collections/c/window"):
         assert '"records":201' not in house.ask("GET", path, reader).text.replace(" ", "")
     house.now += 3 * HOUR
-    house.store.keep_house()
+    house.store.maintain()
     assert skl.from_bytes(house.ask("GET", "/collections/c/window/sketch", reader).content).count == 201
     house.close()
 
@@ -218,10 +218,10 @@ def test_a_parent_is_told_no_difference(tmp_path, monkeypatch):
     watched.wait(HOUR)
     watched.send("a", 3)
     watched.wait(HOUR)
-    pass_on(watched.house.store)
+    forward(watched.house.store)
     watched.revoke("b")
     watched.wait(5 * DAY)
-    pass_on(watched.house.store)
+    forward(watched.house.store)
     watched.sums += [skl.from_bytes(body).sums for body in taken]
     assert len(watched.sums) == 1
     watched.read()

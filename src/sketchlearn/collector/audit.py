@@ -1,4 +1,4 @@
-"""The audit log: what was done by whom, append-only, each entry with the digest of the one before it."""
+"""The audit log: what was done by whom, in a tamper-evident hash chain to which entries are only added."""
 
 from __future__ import annotations
 
