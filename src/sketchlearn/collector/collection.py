@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sketchlearn.collector.database import Row, Transaction
@@ -23,6 +23,48 @@ FIRST, SECOND = "first", "second"
 LARGEST_BODY = 64_000_000
 YEAR = 366 * 86400
 MOST = 2**53
+
+
+Check = Callable[[str, Any], None]
+
+
+def _boolean(name: str, given: Any) -> None:
+    if not isinstance(given, bool):
+        raise ValueError(f"{name} must be true or false")
+
+
+def _one_of(*known: str) -> Check:
+    def check(name: str, given: Any) -> None:
+        if not isinstance(given, str) or given not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(given)}")
+
+    return check
+
+
+def _whole(least: int, most: int) -> Check:
+    def check(name: str, given: Any) -> None:
+        if type(given) is not int or not least <= given <= most:
+            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, not {shortened(given)}")
+
+    return check
+
+
+def _number(least: float, most: float) -> Check:
+    def check(name: str, given: Any) -> None:
+        if type(given) not in (int, float) or not math.isfinite(given) or not least <= given <= most:
+            raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {shortened(given)}")
+
+    return check
+
+
+def _url(name: str, given: Any) -> None:
+    if not isinstance(given, str) or not 10 < len(given) <= 2000 or not re.fullmatch("https?://[!-~]+", given):
+        raise ValueError(f"{name} must be a URL that begins with http:// or https://, or null")
+
+
+def _rule(default: Any, check: Check) -> Any:
+    """A field of rules; None is allowed only as a default."""
+    return field(default=default, metadata={"check": check})
 
 
 @dataclass(frozen=True)
@@ -63,40 +105,41 @@ class Rules:
     epsilon, delta : the budget of all private releases together; None keeps count without a limit.
     """
 
-    epoch: str = HOUR
-    grace_seconds: int = 900
-    late: str = REFUSE
-    skew_seconds: int = 300
-    private_reports: bool = False
-    private_reading: bool = False
-    disjoint: bool = False
+    epoch: str = _rule(HOUR, _one_of(*SPANS))
+    grace_seconds: int = _rule(900, _whole(0, YEAR))
+    late: str = _rule(REFUSE, _one_of(REFUSE, NEXT))
+    skew_seconds: int = _rule(300, _whole(0, 86400))
+    private_reports: bool = _rule(False, _boolean)
+    private_reading: bool = _rule(False, _boolean)
+    disjoint: bool = _rule(False, _boolean)
     unit: str | None = None
     rows_per_unit: int | None = None
-    min_records: int = FEW_RECORDS
-    min_reports: int = 1
-    sealed_only: bool = True
-    largest_body: int = 1_000_000
-    records_per_report: int | None = None
-    reports_per_epoch: int | None = None
-    records_per_epoch: int | None = None
-    reports_per_minute: int = 600
-    body_days: float = 7.0
-    hours_kept_days: float = 30.0
-    days_kept_days: float = 400.0
-    forget_days: float | None = None
-    silent_seconds: int = 2 * 86400
-    alarm_level: float = 0.001
-    webhook: str | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    hidden: str | None = None
-    noise_epsilon: float | None = None
-    noise_parties: int | None = None
+    min_records: int = _rule(FEW_RECORDS, _whole(0, MOST))
+    min_reports: int = _rule(1, _whole(0, MOST))
+    sealed_only: bool = _rule(True, _boolean)
+    largest_body: int = _rule(1_000_000, _whole(1000, LARGEST_BODY))
+    records_per_report: int | None = _rule(None, _whole(1, MOST))
+    reports_per_epoch: int | None = _rule(None, _whole(1, MOST))
+    records_per_epoch: int | None = _rule(None, _whole(1, MOST))
+    reports_per_minute: int = _rule(600, _whole(1, 1_000_000))
+    body_days: float = _rule(7.0, _number(0.0, 36600.0))
+    hours_kept_days: float = _rule(30.0, _number(1.0, 36600.0))
+    days_kept_days: float = _rule(400.0, _number(1.0, 36600.0))
+    forget_days: float | None = _rule(None, _number(1.0, 36600.0))
+    silent_seconds: int = _rule(2 * 86400, _whole(1, 10 * YEAR))
+    alarm_level: float = _rule(0.001, _number(1e-12, 0.5))
+    webhook: str | None = _rule(None, _url)
+    epsilon: float | None = _rule(None, _number(1e-9, 1e9))
+    delta: float | None = _rule(None, _number(0.0, 0.5))
+    hidden: str | None = _rule(None, _one_of(FIRST, SECOND))
+    noise_epsilon: float | None = _rule(None, _number(1e-9, 20.0))
+    noise_parties: int | None = _rule(None, _whole(1, MOST))
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            if (given := getattr(self, name)) is not None or getattr(type(self), name) is not None:
-                check(name, given)
+        for rule in fields(self):
+            given = getattr(self, rule.name)
+            if "check" in rule.metadata and (given is not None or rule.default is not None):
+                rule.metadata["check"](rule.name, given)
         if self.hidden is not None and (self.min_reports < 2 or self.records_per_report is None):
             raise ValueError("secure aggregation needs min_reports of at least 2, and records_per_report")
         for one, other in (("unit", "rows_per_unit"), ("noise_epsilon", "noise_parties")):
@@ -125,7 +168,7 @@ class Rules:
         return new
 
     def _with(self, form: Any) -> Rules:
-        names = [field.name for field in fields(self)]
+        names = [rule.name for rule in fields(self)]
         if not isinstance(form, dict):
             raise ValueError("rules must be a JSON object")
         for name in form:
@@ -136,75 +179,6 @@ class Rules:
     def to_text(self) -> str:
         """As the database has them."""
         return json.dumps(self.to_json(), sort_keys=True)
-
-
-Check = Callable[[str, Any], None]
-
-
-def _boolean(name: str, given: Any) -> None:
-    if not isinstance(given, bool):
-        raise ValueError(f"{name} must be true or false")
-
-
-def _one_of(*known: str) -> Check:
-    def check(name: str, given: Any) -> None:
-        if not isinstance(given, str) or given not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(given)}")
-
-    return check
-
-
-def _whole(least: int, most: int) -> Check:
-    def check(name: str, given: Any) -> None:
-        if type(given) is not int or not least <= given <= most:
-            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, not {shortened(given)}")
-
-    return check
-
-
-def _number(least: float, most: float) -> Check:
-    def check(name: str, given: Any) -> None:
-        if type(given) not in (int, float) or not math.isfinite(given) or not least <= given <= most:
-            raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {shortened(given)}")
-
-    return check
-
-
-def _url(name: str, given: Any) -> None:
-    if not isinstance(given, str) or not 10 < len(given) <= 2000 or not re.fullmatch("https?://[!-~]+", given):
-        raise ValueError(f"{name} must be a URL that begins with http:// or https://, or null")
-
-
-# Rules whose default is None may be None.
-_CHECKS: dict[str, Check] = {
-    "epoch": _one_of(*SPANS),
-    "late": _one_of(REFUSE, NEXT),
-    "private_reports": _boolean,
-    "private_reading": _boolean,
-    "disjoint": _boolean,
-    "sealed_only": _boolean,
-    "grace_seconds": _whole(0, YEAR),
-    "skew_seconds": _whole(0, 86400),
-    "min_records": _whole(0, MOST),
-    "min_reports": _whole(0, MOST),
-    "largest_body": _whole(1000, LARGEST_BODY),
-    "reports_per_minute": _whole(1, 1_000_000),
-    "silent_seconds": _whole(1, 10 * YEAR),
-    "records_per_report": _whole(1, MOST),
-    "reports_per_epoch": _whole(1, MOST),
-    "records_per_epoch": _whole(1, MOST),
-    "body_days": _number(0.0, 36600.0),
-    "hours_kept_days": _number(1.0, 36600.0),
-    "days_kept_days": _number(1.0, 36600.0),
-    "forget_days": _number(1.0, 36600.0),
-    "alarm_level": _number(1e-12, 0.5),
-    "epsilon": _number(1e-9, 1e9),
-    "delta": _number(0.0, 0.5),
-    "hidden": _one_of(FIRST, SECOND),
-    "noise_epsilon": _number(1e-9, 20.0),
-    "noise_parties": _whole(1, MOST),
-    "webhook": _url,
-}
 
 
 @dataclass(frozen=True)

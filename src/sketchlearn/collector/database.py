@@ -118,11 +118,11 @@ class Transaction:
     """Statements within one transaction, with a question mark for each value."""
 
     def __init__(self, connection: Any, mark: str) -> None:
-        self.connection, self._mark = connection, mark
+        self.connection, self.mark = connection, mark
 
     def execute(self, text: str, values: Sequence[Any] = ()) -> Any:
         """Runs a statement; its cursor can be iterated over."""
-        return self.connection.execute(text.replace("?", self._mark), tuple(values))
+        return self.connection.execute(text.replace("?", self.mark), tuple(values))
 
     def one(self, text: str, values: Sequence[Any] = ()) -> Row | None:
         """The first row of a query."""
@@ -148,7 +148,7 @@ class Transaction:
     def many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs a statement for each of several rows of values."""
         cursor = self.connection.cursor()
-        cursor.executemany(text.replace("?", self._mark), list(rows))
+        cursor.executemany(text.replace("?", self.mark), list(rows))
         cursor.close()
 
     def matching(

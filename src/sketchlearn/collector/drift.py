@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso, with_iso_times
@@ -72,9 +73,9 @@ def _of_change(change: Change, starts: list[int]) -> dict[str, Any]:
     return {"alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
 
 
-def note(transaction: Transaction, collection: Collection, row: dict[str, Any], now: int) -> None:
+def note(transaction: audit.Change, collection: Collection, row: dict[str, Any]) -> None:
     """Writes the result of a comparison; a change becomes an alarm, in the same transaction."""
-    where, sentence = (collection.id, row["epoch"]), row["sentence"]
+    where, sentence, now = (collection.id, row["epoch"]), row["sentence"], transaction.now
     figures = (row["since"], int(row["alarm"]), row["p_value"], row["distance"], row["expected"])
     transaction.execute("DELETE FROM drifts WHERE collection = ? AND epoch = ?", where)
     transaction.insert(

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection, one_batch
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
@@ -14,7 +14,6 @@ from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
-COLLECTOR = "collector"  # who acts, where nobody asked for it
 NEVER_SHOWN = (-1, -1)  # in place of `unshown`, of a sum that is shown no more
 
 
@@ -144,18 +143,19 @@ def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     return total
 
 
-def write_sum_without(
-    transaction: Transaction, collection: Collection, epoch: Epoch, rest: Sketch | None, reports: int, records: int
-) -> bytes | None:
-    """Replaces the sum of an epoch by the rest without some reports; the bytes that are kept of it."""
+def write_rest(
+    change: Change, collection: Collection, epoch: Epoch, rest: Sketch | None, sender: int, reports: int, records: int
+) -> None:
+    """Replaces the sum of an epoch by the rest without some reports of a sender."""
     kept = None if rest is None else collection.known.to_kept(rest)
     counts = (epoch.reports - reports, epoch.records - records, *epoch.unshown_without(collection, reports, records))
-    transaction.execute(
+    change.execute(
         "UPDATE epochs SET sketch = ?, reports = ?, records = ?, unshown_reports = ?, unshown_records = ? "
         "WHERE collection = ? AND start = ?",
         (kept, *counts, collection.id, epoch.start),
     )
-    return kept
+    if epoch.closed is not None:
+        note_epoch(change, "subtract", collection, epoch.start, digest=digest_of(kept), sender=sender)
 
 
 def digest_of(kept: bytes | None) -> str:
@@ -163,29 +163,27 @@ def digest_of(kept: bytes | None) -> str:
     return hashlib.sha256(kept or b"").hexdigest()
 
 
-def note_epoch(
-    transaction: Transaction, now: int, actor: str, action: str, collection: Collection, start: int, **facts: Any
-) -> None:
+def note_epoch(change: Change, action: str, collection: Collection, start: int, **facts: Any) -> None:
     """Adds an entry about an epoch to the audit log."""
-    where = {"collection": collection.name, "epoch": in_iso(start), "start": start}
-    audit.note(transaction, now, actor, action, **where, **facts)
+    change.note(action, collection=collection.name, epoch=in_iso(start), start=start, **facts)
 
 
-def close_epoch(transaction: Transaction, collection: Collection, start: int, now: int, actor: str) -> Epoch:
+def close_epoch(change: Change, collection: Collection, start: int) -> Epoch:
     """Closes an epoch for ever: its sum does not change any more, unless a sender is subtracted."""
-    epoch = epoch_at(transaction, collection, start)
+    epoch = epoch_at(change, collection, start)
     if epoch is None or epoch.start != start:
         raise RefusalError("not found", "there is no epoch with reports that starts then")
     if epoch.closed is not None:
         return epoch
-    if epoch.finish * 1000 > now:
+    if epoch.finish * 1000 > change.now:
         raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: close it then")
-    transaction.execute("UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", (now, collection.id, start))
+    row = (change.now, collection.id, start)
+    change.execute("UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", row)
     facts = {"digest": digest_of(epoch.kept), "reports": epoch.reports, "records": epoch.records}
-    note_epoch(transaction, now, actor, "seal", collection, start, **facts)
+    note_epoch(change, "seal", collection, start, **facts)
     if collection.rules.body_days == 0:
-        remove_bodies(transaction, collection, epoch)
-    return replace(epoch, closed=now)
+        remove_bodies(change, collection, epoch)
+    return replace(epoch, closed=change.now)
 
 
 def epochs_to_close(transaction: Transaction, collection: Collection, now: int) -> list[int]:
@@ -208,25 +206,29 @@ def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     transaction.execute("UPDATE epochs SET bodies = 0 WHERE collection = ? AND start = ?", (collection.id, epoch.start))
 
 
-def apply_retention(transaction: Transaction, collection: Collection, now: int, identity: str) -> list[str]:
+def apply_retention(change: Change, collection: Collection, identity: str) -> list[str]:
     """Removes old bodies, adds old epochs up to coarser ones, forgets the oldest.
 
     Gives sentences about epochs that could not be added up.
     """
     rules = collection.rules
-    before = now - int(rules.body_days * DAY_MS)
-    for epoch in select_epochs(transaction, collection, "bodies = 1 AND sealed <= ?", before):
-        remove_bodies(transaction, collection, epoch)
+    before = change.now - int(rules.body_days * DAY_MS)
+    for epoch in select_epochs(change, collection, "bodies = 1 AND sealed <= ?", before):
+        remove_bodies(change, collection, epoch)
     problems = []
     for fine, coarse, days in ((HOUR, DAY, rules.hours_kept_days), (DAY, MONTH, rules.days_kept_days)):
-        for start in _complete(transaction, collection, fine, coarse, now - int(days * DAY_MS)):
+        for start in _complete(change, collection, fine, coarse, change.now - int(days * DAY_MS)):
             try:
-                with transaction.part():
-                    _add_up(transaction, collection, coarse, start, now, identity)
+                with change.part():
+                    _add_up(change, collection, coarse, start, identity)
             except (ValueError, OverflowError) as error:
                 problems.append(f"the {fine}s of {in_iso(start)} were not added up: {error}")
     if rules.forget_days is not None:
-        _forget(transaction, collection, now - int(rules.forget_days * DAY_MS), now)
+        before = (change.now - int(rules.forget_days * DAY_MS)) // 1000
+        for epoch in select_epochs(change, collection, "sealed IS NOT NULL AND finish <= ?", before):
+            remove_bodies(change, collection, epoch)
+            change.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
+            note_epoch(change, "forget", collection, epoch.start)
     return problems
 
 
@@ -247,23 +249,22 @@ def _complete(transaction: Transaction, collection: Collection, fine: str, coars
     return [start for start, states in found.items() if len(states) == 1 and all(closed for closed, _ in states)]
 
 
-def _add_up(transaction: Transaction, collection: Collection, coarse: str, start: int, now: int, identity: str) -> None:
+def _add_up(change: Change, collection: Collection, coarse: str, start: int, identity: str) -> None:
     finish = finish_of(coarse, start)
-    parts = epochs_between(transaction, collection, start, finish)
+    parts = epochs_between(change, collection, start, finish)
     sketches = (part.sketch(collection) for part in parts)
     total = collection.added_up(sketch for sketch in sketches if sketch is not None)
     if total is not None:
         total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
     kept = None if total is None else collection.known.to_kept(total)
-    transaction.execute(
-        "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
-    )
+    old = (collection.id, start, finish)
+    change.execute("DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", old)
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
     bodies, unshown = min(part.bodies for part in parts), _unshown_together(collection, parts)
-    row = (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now, *unshown)
-    transaction.insert("epochs", Epoch.COLUMNS, [row])
+    row = (collection.id, start, finish, coarse, change.now, reports, records, kept, bodies, change.now, *unshown)
+    change.insert("epochs", Epoch.COLUMNS, [row])
     facts = {"digest": digest_of(kept), "span": coarse, "parts": len(parts), "reports": reports}
-    note_epoch(transaction, now, COLLECTOR, "add up", collection, start, **facts)
+    note_epoch(change, "add up", collection, start, **facts)
 
 
 def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
@@ -271,13 +272,6 @@ def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, 
         return NEVER_SHOWN
     each = [part.unshown_within(collection) for part in parts]
     return sum(reports for reports, _ in each), sum(records for _, records in each)
-
-
-def _forget(transaction: Transaction, collection: Collection, before: int, now: int) -> None:
-    for epoch in select_epochs(transaction, collection, "sealed IS NOT NULL AND finish <= ?", before // 1000):
-        remove_bodies(transaction, collection, epoch)
-        transaction.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
-        note_epoch(transaction, now, COLLECTOR, "forget", collection, epoch.start)
 
 
 @dataclass(frozen=True)

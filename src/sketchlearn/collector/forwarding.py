@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso, with_iso_times
-from sketchlearn.collector.epochs import COLLECTOR, Epoch, select_epochs
+from sketchlearn.collector.epochs import Epoch, select_epochs
 
 if TYPE_CHECKING:
     from sketchlearn.collector.store import Store
@@ -135,19 +135,19 @@ def _send(store: Store, collection: Collection, collector: Collector) -> list[st
                 return [*problems, f"epochs of {collection.name} wait for the parent: {error}"]
             sentence = f"refused by the parent: {error}"
             problems.append(f"the epoch {in_iso(start)} of {collection.name} was {sentence}")
-        store.writer.do(partial(_note_answer, collection=collection, start=start, now=store.now(), sentence=sentence))
+        store.write(COLLECTOR, partial(_note_answer, collection=collection, start=start, sentence=sentence))
     return problems
 
 
-def _note_answer(transaction: Transaction, collection: Collection, start: int, now: int, sentence: str | None) -> None:
+def _note_answer(change: Change, collection: Collection, start: int, sentence: str | None) -> None:
     """Notes the parent's answer: a refusal, or None. The bytes of refused reports are removed, too."""
     column = "refused" if sentence else "sent"
-    transaction.execute(
+    change.execute(
         f"UPDATE passed_on SET {column} = ?, sentence = ?, body = NULL WHERE collection = ? AND epoch = ?",
-        (now, sentence, collection.id, start),
+        (change.now, sentence, collection.id, start),
     )
     facts = {"collection": collection.name, "epoch": in_iso(start), "answer": sentence or "acknowledged"}
-    audit.note(transaction, now, COLLECTOR, "report to parent", **facts)
+    change.note("report to parent", **facts)
 
 
 def forwarded(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:

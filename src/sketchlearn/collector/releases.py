@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of, with_iso_times
@@ -176,23 +176,17 @@ def released(sketch: Sketch, earlier: Ledger | None, budget: Budget, **options: 
 
 
 def insert_release(
-    transaction: Transaction,
-    collection: Collection,
-    bounds: tuple[int, int],
-    release: Release,
-    own: Ledger,
-    now: int,
-    actor: str,
+    change: Change, collection: Collection, bounds: tuple[int, int], release: Release, own: Ledger
 ) -> dict[str, Any]:
     """Writes a release; its description."""
-    number = transaction.next_number("releases")
+    number = change.next_number("releases")
     assert release.ledger is not None
     ledger = json.dumps(release.ledger.to_json())
-    row = (number, collection.id, *bounds, now, ledger, release.to_bytes(), json.dumps(own.to_json()))
-    transaction.insert("releases", "id, collection, start, finish, created, ledger, sketch, own_ledger", [row])
+    row = (number, collection.id, *bounds, change.now, ledger, release.to_bytes(), json.dumps(own.to_json()))
+    change.insert("releases", "id, collection, start, finish, created, ledger, sketch, own_ledger", [row])
     facts = {"collection": collection.name, "release": number, "epsilon": own.epsilon, "delta": own.delta}
-    audit.note(transaction, now, actor, "release", **facts)
-    return releases(transaction, collection)[-1]
+    change.note("release", **facts)
+    return releases(change, collection)[-1]
 
 
 def releases(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:

@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
     PartHeader,
@@ -36,9 +36,8 @@ from sketchlearn.collector.clients.secret_shares import (
     new_private_key,
 )
 from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
-from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
-from sketchlearn.collector.epochs import COLLECTOR, Epoch, batch_number, digest_of, epoch_at, note_epoch
+from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.senders import SEND
 from sketchlearn.collector.store import Store
@@ -259,11 +258,9 @@ class SecondCollector:
     def agree(self, terms: AggregationTerms) -> None:
         """Notes the terms of a collection, which are then fixed."""
         with self._transaction():
-            known = self._terms(terms.collection)
-            if known is None:
-                row = (terms.collection, json.dumps(terms.to_json()))
-                self._connection.execute("INSERT INTO hidden_terms VALUES (?, ?)", row)
-            elif known != terms:
+            row = (terms.collection, json.dumps(terms.to_json()))
+            self._connection.execute("INSERT INTO hidden_terms VALUES (?, ?) ON CONFLICT DO NOTHING", row)
+            if self._terms(terms.collection) != terms:
                 raise RefusedError(f"the collection {terms.collection} has other terms here: they cannot be changed")
 
     def receive(self, seeds: Iterable[SealedSeed]) -> dict[str, str]:
@@ -279,7 +276,7 @@ class SecondCollector:
 
     def _receive(self, encrypted: SealedSeed) -> None:
         header, run = encrypted.header, self._connection.execute
-        self._required_terms(header.collection).check(header)
+        self._terms(header.collection).check(header)
         where = (header.collection, encrypted.fingerprint)
         if run("SELECT 1 FROM hidden_seeds WHERE collection = ? AND fingerprint = ?", where).fetchone():
             return
@@ -295,7 +292,7 @@ class SecondCollector:
         """The total over the asked reports that are here. Each epoch has one question, and one answer."""
         where = (question.collection, question.epoch)
         with self._transaction():
-            terms, before = self._required_terms(question.collection), self._answered(*where)
+            terms, before = self._terms(question.collection), self._answered(*where)
             if before is not None:
                 if before[0] != question.digest:
                     raise RefusedError(f"the epoch {question.epoch} was opened already: its total is told once")
@@ -318,15 +315,11 @@ class SecondCollector:
         total = added(expanded(seed, terms.integers) for fingerprint, seed in chosen if fingerprint in found)
         return Answer(question.digest, question.reports - found.keys(), total)
 
-    def _terms(self, collection: str) -> AggregationTerms | None:
+    def _terms(self, collection: str) -> AggregationTerms:
         row = self._connection.execute("SELECT terms FROM hidden_terms WHERE collection = ?", (collection,)).fetchone()
-        return None if row is None else AggregationTerms.from_json(json.loads(row[0]))
-
-    def _required_terms(self, collection: str) -> AggregationTerms:
-        terms = self._terms(collection)
-        if terms is None:
+        if row is None:
             raise RefusedError(f"the second collector has no collection {collection}")
-        return terms
+        return AggregationTerms.from_json(json.loads(row[0]))
 
     def _answered(self, collection: str, epoch: str) -> tuple[str, str] | None:
         query = "SELECT question, answer FROM hidden_answers WHERE collection = ? AND epoch = ?"
@@ -343,13 +336,6 @@ class SecondCollector:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
-
-
-class Second(Protocol):
-    """The second collector, as the first one sees it."""
-
-    def receive(self, seeds: list[SealedSeed]) -> dict[str, str]: ...
-    def answer(self, question: Question) -> Answer: ...
 
 
 def terms_of(collection: Collection) -> AggregationTerms:
@@ -429,13 +415,13 @@ def _answer(number: str, start: int, received: int) -> dict[str, Any]:
     return {"id": number, "epoch": in_iso(start), "received": in_iso(received / 1000), "records": 0}
 
 
-def open_epoch(store: Store, collection: Collection, start: int, second: Second) -> Sketch:
+def open_epoch(store: Store, collection: Collection, start: int, second: SecondCollector | RemoteSecond) -> Sketch:
     """Opens the total of an epoch that is over, with the second collector; once."""
     terms, finish = terms_of(collection), finish_of(collection.rules.epoch, start)
     if store.now() < 1000 * (finish + collection.rules.grace_seconds):
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} still takes reports")
     operator = collection.known.operator.without_keeping()
-    question = store.writer.do(lambda t: _question(t, store, collection, start, terms))
+    question = store.write(COLLECTOR, lambda change: _question(change, collection, start, terms))
     try:
         # The second collector keeps what it has already; what it refuses is missing in its answer.
         seeds = (part.sealed_seed for part in _parts(store, collection, start))
@@ -447,20 +433,18 @@ def open_epoch(store: Store, collection: Collection, start: int, second: Second)
         raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
     total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
     reports = len(question.reports - answer.missing)
-    store.writer.do(lambda t: _write_total(t, store, collection, start, total, reports))
+    store.write(COLLECTOR, lambda change: _write_total(change, collection, start, total, reports))
     store.changed(collection.name, "sealed", start=start)
     return total
 
 
-def _question(
-    transaction: Transaction, store: Store, collection: Collection, start: int, terms: AggregationTerms
-) -> Question:
+def _question(change: Change, collection: Collection, start: int, terms: AggregationTerms) -> Question:
     """The question, which is noted before it is asked: from then on the epoch takes no part."""
     where = (collection.id, start)
-    known = transaction.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
+    known = change.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
     if known is not None and known[1] is not None:
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} was opened already")
-    rows = transaction.all(
+    rows = change.all(
         "SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL", where
     )
     try:
@@ -470,8 +454,8 @@ def _question(
         raise RefusalError("too few", str(error)) from None
     opening = secrets.token_hex(16) if known is None else str(known[0])
     if known is None:
-        transaction.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))
-        audit.note(transaction, store.now(), COLLECTOR, "open", collection=collection.name, epoch=in_iso(start))
+        change.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))
+        change.note("open", collection=collection.name, epoch=in_iso(start))
     return Question(collection.name, in_iso(start), opening, frozenset(fingerprint for fingerprint, _ in rows))
 
 
@@ -485,20 +469,18 @@ def _parts(store: Store, collection: Collection, start: int) -> Iterator[HiddenP
             yield HiddenPart.from_bytes(body)
 
 
-def _write_total(
-    transaction: Transaction, store: Store, collection: Collection, start: int, total: Sketch, reports: int
-) -> None:
+def _write_total(change: Change, collection: Collection, start: int, total: Sketch, reports: int) -> None:
     """Writes the opened total as a closed epoch, and removes the parts."""
-    now, where = store.now(), (collection.id, start)
-    if epoch_at(transaction, collection, start) is not None:
+    now, where = change.now, (collection.id, start)
+    if epoch_at(change, collection, start) is not None:
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} was opened already")
     span, kept, records = collection.rules.epoch, collection.known.to_kept(total), max(0, int(total.count))
     row = (*where, finish_of(span, start), span, now, reports, records, kept, 0, None, 0, 0)
-    transaction.insert("epochs", Epoch.COLUMNS, [row])
-    transaction.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
-    transaction.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
+    change.insert("epochs", Epoch.COLUMNS, [row])
+    change.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
+    change.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
     facts = {"digest": digest_of(kept), "reports": reports, "records": records}
-    note_epoch(transaction, now, COLLECTOR, "seal", collection, start, **facts)
+    note_epoch(change, "seal", collection, start, **facts)
 
 
 def epochs_to_open(store: Store, collection: Collection) -> list[int]:

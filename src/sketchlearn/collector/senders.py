@@ -10,12 +10,12 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import with_iso_times
-from sketchlearn.collector.epochs import Epoch, digest_of, epoch_at, note_epoch, sum_of_bodies, write_sum_without
-from sketchlearn.collector.refusals import RefusalError, checked_name
+from sketchlearn.collector.epochs import Epoch, epoch_at, sum_of_bodies, write_rest
+from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.reports import identities, own_identities
 
 SEND, READ, ADMIN = "send", "read", "admin"
@@ -78,15 +78,7 @@ def token_of_id(transaction: Transaction, token: str) -> Token | None:
 
 
 def add_token(
-    transaction: Transaction,
-    now: int,
-    actor: str,
-    *,
-    scope: str,
-    collection: Collection | None,
-    sender: int | None = None,
-    note: str = "",
-    expires: int | None = None,
+    change: Change, collection: Collection | None, scope: Any, sender: int | None, note: Any, expires: int | None
 ) -> dict[str, Any]:
     """A new token; only this answer has its text."""
     if scope not in SCOPES:
@@ -95,13 +87,13 @@ def add_token(
         raise RefusalError("malformed", f"a note must be text of at most {LONGEST_NOTE} printable characters")
     if (scope == SEND) != (sender is not None):
         raise RefusalError("malformed", "a token with the scope send, and no other, belongs to a sender")
+    now = change.now
     if expires is not None and expires <= now:
         raise RefusalError("malformed", "the token would have expired already")
     number, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     values = (number, _digest(secret), scope, collection.id if collection else None, sender, note, now, expires, None)
-    transaction.execute(f"INSERT INTO tokens ({Token.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    where = {"collection": collection.name} if collection else {}
-    audit.note(transaction, now, actor, "add token", token=number, scope=scope, **where)
+    change.insert("tokens", Token.COLUMNS, [values])
+    change.note("add token", token=number, scope=scope, **({"collection": collection.name} if collection else {}))
     shown = {"id": number, "scope": scope, "note": note, "created": now, "expires": expires, "revoked": None}
     return {"token": f"skl_{number}_{secret}", **with_iso_times(shown, "created", "expires")}
 
@@ -114,45 +106,6 @@ def tokens(transaction: Transaction, collection: Collection) -> list[dict[str, A
         (collection.id,),
     )
     return [with_iso_times(token, "created", "expires", "revoked") for token in found]
-
-
-def revoke_token(transaction: Transaction, now: int, actor: str, token: Token) -> None:
-    """Ends a token now."""
-    transaction.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, token.id))
-    audit.note(transaction, now, actor, "revoke token", token=token.id)
-
-
-def rotate_token(
-    transaction: Transaction, now: int, actor: str, token: Token, collection: Collection | None, overlap: int
-) -> dict[str, Any]:
-    """A token of the same scope and sender; the old one ends after `overlap` milliseconds."""
-    if token.revoked is not None:
-        raise RefusalError("conflict", "the token was revoked: make a new one")
-    same: dict[str, Any] = {"scope": token.scope, "collection": collection, "sender": token.sender, "note": token.note}
-    lifetime = None if token.expires is None else now + token.expires - token.created
-    new = add_token(transaction, now, actor, **same, expires=lifetime)
-    ends = now + overlap if token.expires is None else min(token.expires, now + overlap)
-    transaction.execute("UPDATE tokens SET expires = ? WHERE id = ?", (ends, token.id))
-    audit.note(transaction, now, actor, "rotate token", token=token.id, new=new["id"])
-    return new
-
-
-def add_senders(
-    transaction: Transaction, now: int, actor: str, collection: Collection, names: list[str], expires: int | None
-) -> list[dict[str, Any]]:
-    """New senders, each with a token; none, if one of the names is taken."""
-    number, answers = transaction.next_number("senders"), []
-    for name in [checked_name("sender", name) for name in names]:
-        if transaction.one("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name)):
-            raise RefusalError("conflict", f"there is a sender {name} already: give another name, or add a token")
-        transaction.execute(
-            "INSERT INTO senders (id, collection, name, created, reports, records) VALUES (?, ?, ?, ?, 0, 0)",
-            (number, collection.id, name, now),
-        )
-        where: dict[str, Any] = {"scope": SEND, "collection": collection, "sender": number}
-        answers.append({"name": name, **add_token(transaction, now, actor, **where, note=name, expires=expires)})
-        number += 1
-    return answers
 
 
 def senders(transaction: Transaction, collection: Collection, now: int) -> list[dict[str, Any]]:
@@ -177,32 +130,25 @@ def sender_number(transaction: Transaction, collection: Collection, name: str) -
 
 
 def revoke_sender(
-    transaction: Transaction,
-    now: int,
-    actor: str,
-    collection: Collection,
-    sender: int,
-    *,
-    subtract: bool,
-    identity: str,
+    change: Change, collection: Collection, sender: int, identity: str, *, subtract: bool
 ) -> dict[str, Any]:
-    """Ends a sender and its tokens; with `subtract`, takes out what it sent wherever the bodies are still there."""
-    transaction.execute("UPDATE senders SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, sender))
-    transaction.execute("UPDATE tokens SET revoked = ? WHERE sender = ? AND revoked IS NULL", (now, sender))
-    subtracted, kept = _remove_parts(transaction, collection, sender, subtract=subtract)
-    for epoch, reports in transaction.all(
+    """Ends a sender and its tokens; with `subtract`, its reports are subtracted where their bodies are still kept."""
+    change.execute("UPDATE senders SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, sender))
+    change.execute("UPDATE tokens SET revoked = ? WHERE sender = ? AND revoked IS NULL", (change.now, sender))
+    subtracted, kept = _remove_parts(change, collection, sender, subtract=subtract)
+    for epoch, reports in change.all(
         "SELECT epoch, count(*) FROM reports WHERE collection = ? AND sender = ? AND removed IS NULL GROUP BY epoch "
         "ORDER BY min(number)",
         (collection.id, sender),
     ):
-        found = epoch_at(transaction, collection, epoch) if subtract else None
+        found = epoch_at(change, collection, epoch) if subtract else None
         if found is None or not found.bodies:
             kept += reports
             continue
-        _subtract(transaction, now, actor, collection, found, sender, identity)
+        _subtract(change, collection, found, sender, identity)
         subtracted += reports
     facts = {"collection": collection.name, "sender": sender, "subtracted": subtracted, "kept": kept}
-    audit.note(transaction, now, actor, "revoke sender", **facts)
+    change.note("revoke sender", **facts)
     return {"reports_subtracted": subtracted, "reports_kept": kept}
 
 
@@ -225,12 +171,10 @@ def _remove_parts(transaction: Transaction, collection: Collection, sender: int,
     return len(closed), len(rows) - len(closed)
 
 
-def _subtract(
-    transaction: Transaction, now: int, actor: str, collection: Collection, epoch: Epoch, sender: int, identity: str
-) -> None:
+def _subtract(change: Change, collection: Collection, epoch: Epoch, sender: int, identity: str) -> None:
     """Takes the reports of a sender out of an epoch: exact sums by subtraction, others by adding the rest anew."""
     whose = (collection.id, epoch.start, epoch.finish, sender)
-    rows = transaction.all(
+    rows = change.all(
         "SELECT r.number, r.records, r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number "
         "WHERE r.collection = ? AND r.epoch >= ? AND r.epoch < ? AND r.sender = ? AND r.removed IS NULL "
         "ORDER BY r.number",
@@ -238,12 +182,12 @@ def _subtract(
     )
     if not rows:
         return
-    transaction.execute(
+    change.execute(
         "UPDATE reports SET removed = ? WHERE collection = ? AND epoch >= ? AND epoch < ? AND sender = ? "
         "AND removed IS NULL",
-        (now, *whose),
+        (change.now, *whose),
     )
-    transaction.many("DELETE FROM bodies WHERE number = ?", [(number,) for number, *_ in rows])
+    change.many("DELETE FROM bodies WHERE number = ?", [(number,) for number, *_ in rows])
     total = epoch.sketch(collection)
     assert total is not None
     rest = None if len(rows) == epoch.reports else total
@@ -256,15 +200,12 @@ def _subtract(
         free += [(collection.id, one, sender) for one in known]
         if exact and rest is not None:
             rest = (rest - sketch).as_batches(total.batches)
-    transaction.many(
+    change.many(
         "DELETE FROM counted WHERE collection = ? AND batch = ? AND sender = ?", free
     )  # these rows may come again
     if rest is not None and not exact:
-        rest = sum_of_bodies(transaction, collection, epoch, identity)
-    kept = write_sum_without(transaction, collection, epoch, rest, len(rows), sum(records for _, records, *_ in rows))
-    if epoch.closed is not None:
-        facts = {"digest": digest_of(kept), "sender": sender}
-        note_epoch(transaction, now, actor, "subtract", collection, epoch.start, **facts)
+        rest = sum_of_bodies(change, collection, epoch, identity)
+    write_rest(change, collection, epoch, rest, sender, len(rows), sum(records for _, records, *_ in rows))
 
 
 def expiry(days: Any, now: int) -> int | None:

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sketchlearn.collector import audit, drift, epochs, forwarding, releases, senders
+from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.collection import Collection, Rules, collections
 from sketchlearn.collector.database import Database, Transaction, identity_of
-from sketchlearn.collector.epochs import COLLECTOR, Epoch
+from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.migration import migrate
 from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name
 from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
-from sketchlearn.collector.senders import ADMIN, Token, check_secret, id_of
-from sketchlearn.collector.writer import Parsers, Work, Writer, tell
+from sketchlearn.collector.senders import ADMIN, SEND, Token, check_secret, id_of
+from sketchlearn.collector.writer import Turns, Work, Writer, tell
 from sketchlearn.core.limits import FormatError
 from sketchlearn.files.designs import design_from_bytes
 
@@ -59,11 +60,13 @@ class Store:
             self.report_numbers = itertools.count(transaction.next_number("reports", "number"))  # for the writer
         # after a transaction that failed, totals in memory may be what was not written
         self.writer = Writer(database, self.open_totals.clear, lambda n: self.on_commit(n))
-        self.parsers = Parsers()
+        # Two threads read reports of the collection's own design, one reads all others, which take longer.
+        self._own_design, self._other_designs = Turns(2), Turns(1)
 
     def close(self) -> None:
         """Does what has queued, and closes the database."""
-        self.parsers.close()
+        self._own_design.end()
+        self._other_designs.end()
         self.flush_refusals()
         self.writer.close()
         self.database.close()
@@ -75,6 +78,10 @@ class Store:
     def reading(self) -> AbstractContextManager[Transaction]:
         """A view of the database as it is at this moment."""
         return self.database.reading()
+
+    def write(self, actor: str, work: Callable[[Change], T]) -> T:
+        """Does work in a transaction of its own, undone as a whole if it fails; waits until it is on disk."""
+        return self.writer.do(lambda transaction: work(Change(transaction, self.now(), actor)))
 
     def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
         """Tells the watchers, such as the page, that something is new. They must not take long."""
@@ -136,16 +143,15 @@ class Store:
             what = "the design cannot be used: " if isinstance(error, FormatError) else ""
             raise RefusalError("malformed", f"{what}{error}") from None
 
-        def create(transaction: Transaction) -> Collection:
-            number, now = transaction.next_number("collections"), self.now()
-            if transaction.one("SELECT id FROM collections WHERE name = ?", (name,)):
+        def create(change: Change) -> Collection:
+            if change.one("SELECT id FROM collections WHERE name = ?", (name,)):
                 raise RefusalError("conflict", "there is a collection of this name already")
-            row = (number, name, title, now, design, wanted.to_text())
-            transaction.insert("collections", Collection.COLUMNS, [row])
-            audit.note(transaction, now, actor, "create collection", collection=name, rules=wanted.to_json())
+            row = (change.next_number("collections"), name, title, change.now, design, wanted.to_text())
+            change.insert("collections", Collection.COLUMNS, [row])
+            change.note("create collection", collection=name, rules=wanted.to_json())
             return Collection.of_row(row)
 
-        return self._known(self.writer.do(create))
+        return self._known(self.write(actor, create))
 
     def _known(self, collection: Collection) -> Collection:
         self._collections = {**self._collections, collection.name: collection}
@@ -158,37 +164,44 @@ class Store:
         except ValueError as error:
             raise RefusalError("malformed", str(error)) from None
 
-        def change(transaction: Transaction) -> None:
-            transaction.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
-            audit.note(transaction, self.now(), actor, "change rules", collection=collection.name, changes=changes)
+        def update(change: Change) -> None:
+            change.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
+            change.note("change rules", collection=collection.name, changes=changes)
 
-        self.writer.do(change)
+        self.write(actor, update)
         return self._known(collection.with_rules(rules))
 
     def add_senders(self, actor: str, collection: Collection, names: Any, days: Any) -> list[dict[str, Any]]:
-        """New senders and their tokens."""
-        if (
-            not isinstance(names, list)
-            or not 1 <= len(names) <= MOST_NEW_SENDERS
-            or len(set(map(str, names))) != len(names)
-        ):
+        """New senders, each with a token; none, if one of the names is taken."""
+        given = names if isinstance(names, list) else []
+        if not 1 <= len(given) <= MOST_NEW_SENDERS or len(set(map(str, given))) != len(given):
             raise RefusalError("malformed", f"names must be a list of 1 to {MOST_NEW_SENDERS:,} different names")
         expires = senders.expiry(days, self.now())
-        return self.writer.do(lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires))
+
+        def add(change: Change) -> list[dict[str, Any]]:
+            first, answers = change.next_number("senders"), []
+            for number, name in enumerate([checked_name("sender", name) for name in names], first):
+                if change.one("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name)):
+                    sentence = f"there is a sender {name} already: give another name, or add a token"
+                    raise RefusalError("conflict", sentence)
+                row = (number, collection.id, name, change.now, 0, 0)
+                change.insert("senders", "id, collection, name, created, reports, records", [row])
+                answers.append({"name": name, **senders.add_token(change, collection, SEND, number, name, expires)})
+            return answers
+
+        return self.write(actor, add)
 
     def revoke_sender(self, actor: str, collection: Collection, name: str, *, subtract: bool) -> dict[str, Any]:
         """Ends a sender; with `subtract`, its reports are subtracted, exactly."""
 
-        def revoke(transaction: Transaction) -> dict[str, Any]:
-            number = senders.sender_number(transaction, collection, name)
-            answer = senders.revoke_sender(
-                transaction, self.now(), actor, collection, number, subtract=subtract, identity=self.identity
-            )
+        def revoke(change: Change) -> dict[str, Any]:
+            number = senders.sender_number(change, collection, name)
+            answer = senders.revoke_sender(change, collection, number, self.identity, subtract=subtract)
             self.revoked_senders.add(number)
             self.open_totals.clear()
             return answer
 
-        answer = self.writer.do(revoke)
+        answer = self.write(actor, revoke)
         self._tokens.clear()
         self.changed(collection.name, "sender", name=name)
         return answer
@@ -200,16 +213,15 @@ class Store:
         expires = senders.expiry(days, self.now())
         name = None if sender is None else checked_name("sender", sender)
 
-        def add(transaction: Transaction) -> dict[str, Any]:
+        def add(change: Change) -> dict[str, Any]:
             number = None
             if name is not None and collection is not None:
-                number = senders.sender_number(transaction, collection, name)
+                number = senders.sender_number(change, collection, name)
                 if number in self.revoked_senders:
                     raise RefusalError("conflict", "the sender was revoked")
-            where: dict[str, Any] = {"scope": scope, "collection": collection, "sender": number}
-            return senders.add_token(transaction, self.now(), actor, **where, note=note, expires=expires)
+            return senders.add_token(change, collection, scope, number, note, expires)
 
-        return self.writer.do(add)
+        return self.write(actor, add)
 
     def tokens(self, collection: Collection) -> list[dict[str, Any]]:
         """The tokens of a collection."""
@@ -224,32 +236,44 @@ class Store:
 
     def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
         """Ends a token now."""
-        self.writer.do(lambda t: senders.revoke_token(t, self.now(), actor, self._own_token(t, collection, number)))
+
+        def revoke(change: Change) -> None:
+            token = self._own_token(change, collection, number)
+            change.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, token.id))
+            change.note("revoke token", token=token.id)
+
+        self.write(actor, revoke)
         self._tokens.pop(number, None)
 
     def rotate_token(self, actor: str, collection: Collection | None, number: str, overlap: Any) -> dict[str, Any]:
-        """A new token in place of another, which still works for `overlap` seconds."""
+        """A new token of the same scope and sender; the old one still works for `overlap` seconds."""
         if type(overlap) is not int or not 0 <= overlap <= 30 * 86400:
             raise RefusalError("malformed", "overlap_seconds must be a whole number of seconds, at most 30 days")
 
-        def rotate(transaction: Transaction) -> dict[str, Any]:
-            old = self._own_token(transaction, collection, number)
-            return senders.rotate_token(transaction, self.now(), actor, old, collection, 1000 * overlap)
+        def rotate(change: Change) -> dict[str, Any]:
+            old, now, ends = self._own_token(change, collection, number), change.now, change.now + 1000 * overlap
+            if old.revoked is not None:
+                raise RefusalError("conflict", "the token was revoked: make a new one")
+            expires = None if old.expires is None else now + old.expires - old.created
+            new = senders.add_token(change, collection, old.scope, old.sender, old.note, expires)
+            ends = ends if old.expires is None else min(old.expires, ends)
+            change.execute("UPDATE tokens SET expires = ? WHERE id = ?", (ends, old.id))
+            change.note("rotate token", token=old.id, new=new["id"])
+            return new
 
-        made = self.writer.do(rotate)
+        made = self.write(actor, rotate)
         self._tokens.pop(number, None)
         return made
 
     def first_token(self) -> str | None:
         """A token that administers everything, if there has never been any."""
 
-        def make(transaction: Transaction) -> str | None:
-            if transaction.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
+        def make(change: Change) -> str | None:
+            if change.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
                 return None
-            where: dict[str, Any] = {"scope": ADMIN, "collection": None, "note": "the first token"}
-            return str(senders.add_token(transaction, self.now(), COLLECTOR, **where)["token"])
+            return str(senders.add_token(change, None, ADMIN, None, "the first token", None)["token"])
 
-        return self.writer.do(make)
+        return self.write(COLLECTOR, make)
 
     # Reports
 
@@ -279,7 +303,7 @@ class Store:
             except BaseException as error:
                 tell([(future, error)])
 
-        self.parsers.put(sender, reading, own_design=own_design)
+        (self._own_design if own_design else self._other_designs).put(sender, reading)
         return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
@@ -306,12 +330,12 @@ class Store:
     def close_epoch(self, actor: str, collection: Collection, start: int) -> Epoch:
         """Closes an epoch that is over."""
 
-        def close(transaction: Transaction) -> Epoch:
-            found = epochs.close_epoch(transaction, collection, start, self.now(), actor)
+        def close(change: Change) -> Epoch:
+            found = epochs.close_epoch(change, collection, start)
             self.open_totals.pop((collection.id, start), None)
             return found
 
-        closed = self.writer.do(close)
+        closed = self.write(actor, close)
         self.changed(collection.name, "sealed", start=start)
         return closed
 
@@ -341,8 +365,8 @@ class Store:
                 made, own = releases.released(sketch, earlier, budget, **options)
             except (ValueError, TypeError) as error:
                 raise RefusalError("conflict", f"no release was made: {error}") from None
-            where = (collection, (start, finish))
-            answer = self.writer.do(lambda t: releases.insert_release(t, *where, made, own, self.now(), actor))
+            row = (collection, (start, finish), made, own)
+            answer = self.write(actor, lambda change: releases.insert_release(change, *row))
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 
@@ -362,8 +386,8 @@ class Store:
                 problems.append(f"{collection.name}: its epochs cannot be compared: {error}")
             if collection.name in forwarded:
                 forwarding.queue(self, collection)  # before retention makes epochs coarser
-            retain = partial(epochs.apply_retention, collection=collection, now=self.now(), identity=self.identity)
-            problems += self.writer.do(retain)
+            retain = partial(epochs.apply_retention, collection=collection, identity=self.identity)
+            problems += self.write(COLLECTOR, retain)
         return problems
 
     def _compare_epochs(self, collection: Collection) -> None:
@@ -375,7 +399,7 @@ class Store:
             if epoch is None:
                 return
             row = drift.compared(collection, epoch, earlier)
-            self.writer.do(partial(drift.note, collection=collection, row=row, now=self.now()))
+            self.write(COLLECTOR, partial(drift.note, collection=collection, row=row))
             self.changed(collection.name, "alarm" if row["alarm"] else "compared", sentence=row["sentence"])
 
     def audit(self, after: int, most: int) -> list[dict[str, Any]]:
