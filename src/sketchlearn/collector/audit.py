@@ -1,4 +1,4 @@
-"""The audit log: what was done by whom, in a tamper-evident hash chain to which entries are only added."""
+"""The audit log: a tamper-evident hash chain of actions, to which entries are only added."""
 
 from __future__ import annotations
 

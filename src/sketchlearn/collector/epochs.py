@@ -67,10 +67,11 @@ class Epoch:
         return None
 
     def unshown_without(self, collection: Collection, reports: int, records: int) -> tuple[int, int]:
-        """What its sum will differ by from those shown before, once these reports are taken out.
+        """How much its sum will differ from those shown before, once these reports are subtracted.
 
-        What is shown of an epoch are sets of reports, each within the one before: their differences are disjoint. A
-        coarser epoch was shown in parts, too, in which these reports may or may not have been: it is shown no more.
+        The sums shown of an epoch are of sets of reports, each a subset of the one before, so their differences are
+        disjoint. A coarser epoch was also shown in parts, which may or may not include these reports. So it is shown
+        no more.
         """
         if self.closed is None:  # nobody has seen it, or everybody sees it change
             return self.unshown
@@ -81,10 +82,10 @@ class Epoch:
         return (self.unshown_reports + reports, self.unshown_records + records) if any(self.unshown) else (0, 0)
 
     def unshown_within(self, collection: Collection) -> tuple[int, int]:
-        """How much of what it adds to a coarser epoch is unknown to those who were shown all that is shown.
+        """How much of its contribution to a coarser epoch is unknown to readers who saw all that was shown.
 
-        If it was shown before some reports were taken out, whoever learns what is left learns what is gone, and the
-        other way round: the fewer of both count.
+        If it was shown before some reports were subtracted, a reader who learns the rest also learns the subtracted
+        reports, and the other way round. The smaller of both counts.
         """
         if self.why_hidden(collection) is None:
             return 0, 0

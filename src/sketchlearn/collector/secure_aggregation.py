@@ -439,7 +439,7 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
 
 
 def _question(change: Change, collection: Collection, start: int, terms: AggregationTerms) -> Question:
-    """The question, which is noted before it is asked: from then on the epoch takes no part."""
+    """The question, which is noted before it is asked: from then on the epoch takes no reports."""
     where = (collection.id, start)
     known = change.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
     if known is not None and known[1] is not None:
@@ -502,13 +502,11 @@ class RemoteSecond:
         self._path, self._post = f"/v1/collections/{collection}", post
 
     def receive(self, seeds: list[SealedSeed]) -> dict[str, str]:
-        found: dict[str, str] = self._post(f"{self._path}/seeds", {"seeds": [seed.to_json() for seed in seeds]})[
-            "refused"
-        ]
-        return found
+        answer = self._post(f"{self._path}/seeds", {"seeds": [seed.to_json() for seed in seeds]})
+        return dict(answer["refused"])
 
     def answer(self, question: Question) -> Answer:
-        return Answer.from_json(self._post(f"{self._path}/totals", json.loads(json.dumps(question.to_json()))))
+        return Answer.from_json(self._post(f"{self._path}/totals", question.to_json()))
 
 
 _seconds: dict[Path, SecondCollector] = {}
@@ -549,10 +547,9 @@ def sender_of(store: Store, credential: str) -> str | None:
         return None
     if token.sender is None or token.scope != SEND:
         return None
+    query = "SELECT name FROM senders WHERE id = ? AND revoked IS NULL"
     with store.reading() as transaction:
-        name: str | None = transaction.value(
-            "SELECT name FROM senders WHERE id = ? AND revoked IS NULL", (token.sender,)
-        )
+        name: str | None = transaction.value(query, (token.sender,))
     return name
 
 
@@ -562,9 +559,8 @@ def second_of(store: Store, collection: Collection) -> RemoteSecond:
         form = json.loads((store.folder / SECOND_FILE).read_text())
         url, token = form["url"].rstrip("/"), form["token"]
     except (OSError, ValueError, KeyError, AttributeError):
-        raise RefusalError(
-            "conflict", f"{SECOND_FILE} in the folder must name the second collector's url and token"
-        ) from None
+        sentence = f"{SECOND_FILE} in the folder must name the second collector's url and token"
+        raise RefusalError("conflict", sentence) from None
 
     def post(path: str, body: Any) -> Any:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
