@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from queue import Empty, LifoQueue
+from queue import LifoQueue
 from typing import Any, ClassVar
 
 from sketchlearn.core.packages import required
@@ -165,23 +165,18 @@ class Transaction:
 
     def insert(self, table: str, names: str, rows: Sequence[Sequence[Any]]) -> None:
         """Inserts several rows, in few statements."""
-        for _ in self.with_rows(f"INSERT INTO {table} ({names}) VALUES {{}}", rows):
-            pass
+        self.with_rows(f"INSERT INTO {table} ({names}) VALUES {{}}", rows)
 
-    def update(self, text: str, where: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Changes a table by several rows of values, which are called new.column1, new.column2 and so on."""
-        for _ in self.with_rows(f"{text} FROM (VALUES {{}}) AS new WHERE {where}", rows):
-            pass
-
-    def with_rows(self, text: str, rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
-        """Runs a statement with many rows of values in place of its braces; in parts, whose cursors it gives."""
-        first = 0
+    def with_rows(self, text: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """Runs a statement with many rows of values in place of its braces, in few parts; their cursors."""
+        first, cursors = 0, []
         while first < len(rows):
             size = next(size for size in ROWS_PER_STATEMENT if size <= len(rows) - first)
             some = rows[first : first + size]
             marks = ", ".join([f"({', '.join('?' * len(some[0]))})"] * size)
-            yield self.execute(text.format(marks), [value for row in some for value in row])
+            cursors.append(self.execute(text.format(marks), [value for row in some for value in row]))
             first += size
+        return cursors
 
     def next_number(self, table: str, column: str = "id") -> int:
         """A number above all of a table; there is one writer, so nobody takes it meanwhile."""
@@ -268,10 +263,10 @@ class Database(ABC):
 
     def close(self) -> None:
         """Closes all connections that are not in use."""
-        with suppress(Empty):
-            while True:
-                if connection := self._free.get_nowait():
-                    connection.close()
+        for connection in [self._free.get() for _ in range(self._free.qsize())]:
+            if connection is not None:
+                connection.close()
+            self._free.put(None)
         if self._writer is not None:
             self._writer.close()
 

@@ -10,7 +10,7 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso, with_iso_times
 from sketchlearn.collector.epochs import Epoch, select_epochs
-from sketchlearn.questions.comparison import Change, ChangeDetector
+from sketchlearn.questions.comparison import ChangeDetector
 
 if TYPE_CHECKING:
     from sketchlearn.collector.store import Store
@@ -37,40 +37,30 @@ def history(transaction: Transaction, collection: Collection, before: int) -> li
 
 
 def compared(collection: Collection, epoch: Epoch, earlier: list[Epoch]) -> dict[str, Any]:
-    """The row of `drifts` for an epoch."""
+    """The result of a comparison: the row of `drifts` for an epoch."""
     row: dict[str, Any] = dict.fromkeys(("since", "p_value", "distance", "expected"))
-    row |= {"alarm": False, "moved": [], "epoch": epoch.start}
+    row |= {"alarm": False, "moved": [], "epoch": epoch.start, "sentence": "nothing to compare with yet"}
     if hidden := epoch.why_hidden(collection):
         return {**row, "sentence": f"not compared: {hidden}"}
     shown = [one for one in earlier if one.why_hidden(collection) is None]
     if not shown:
-        return {**row, "sentence": "nothing to compare with yet"}
+        return row
     try:
-        before = [one.sketch(collection) for one in shown]
-        detector = ChangeDetector(
-            level=collection.rules.alarm_level, history=[sketch for sketch in before if sketch is not None]
-        )
-        newest = epoch.sketch(collection)
-        assert newest is not None
-        change = detector.update(newest)
+        *before, newest = [sketch for one in [*shown, epoch] if (sketch := one.sketch(collection)) is not None]
+        change = ChangeDetector(level=collection.rules.alarm_level, history=before).update(newest)
     except ValueError as error:
         return {**row, "sentence": f"not compared: {error}"}
-    return {**row, **_of_change(change, [*(one.start for one in shown), epoch.start])}
-
-
-def _of_change(change: Change, starts: list[int]) -> dict[str, Any]:
-    drift = change.drift
-    if drift is None:
-        return {"sentence": "nothing to compare with yet"}
+    if (drift := change.drift) is None:
+        return row
     moved = [
         {"column": column.column, "p_value": column.p_value, "words": str(column)}
         for column in drift.columns[:MOST_MOVED]
         if column.p_value < 0.01
     ]
-    since = None if change.since is None else starts[change.since]
+    since = None if change.since is None else [*shown, epoch][change.since].start
     words = f"The records changed with the epoch of {in_iso(since)}. {drift}" if since is not None else str(drift)
     figures = {"p_value": change.p_value, "distance": drift.distance, "expected": drift.expected}
-    return {"alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
+    return {**row, "alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
 
 
 def note(transaction: audit.Change, collection: Collection, row: dict[str, Any]) -> None:

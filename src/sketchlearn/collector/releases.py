@@ -73,14 +73,14 @@ def window_to_release(transaction: Transaction, collection: Collection, start: i
         total.skipped,
         heaviest=total.heaviest,
         batches=Batches({secrets.randbits(64): 1}, most=total.batches.largest),
-        unit=_protected(transaction, collection, start, finish, total.unit),
+        unit=_privacy_unit(transaction, collection, start, finish, total.unit),
     )
 
 
-def _protected(
+def _privacy_unit(
     transaction: Transaction, collection: Collection, start: int, finish: int, found: ProtectedUnit | None
 ) -> ProtectedUnit | None:
-    """How many rows of one unit may be in a window: as many as the rules allow in every report that could be in it."""
+    """The privacy unit of a release: a window may have the rows that the rules allow in every possible report of it."""
     rules = collection.rules
     if rules.unit is None or rules.rows_per_unit is None:
         if found is not None:
@@ -107,12 +107,12 @@ def _protected(
 
 
 class CollectionBudget(Budget):
-    """The budget of a collection. The database knows how long its log is, and its last digest.
+    """The budget of a collection. The database has the length of its log, and its last digest.
 
     Parameters
     ----------
-    known : what the database knows: how many releases the log has had, and the digest of the last.
-    note : writes that down; done before any noise is drawn.
+    known : the number of releases in the log and the digest of the last, as the database has them.
+    note : writes them, before any noise is drawn.
     """
 
     def __init__(

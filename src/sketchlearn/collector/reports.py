@@ -316,9 +316,9 @@ class ReportGroup:
         by_sender: dict[int, list[tuple[Any, ...]]] = {}
         for row in self._rows:
             by_sender.setdefault(row[2], []).append(row)
-        transaction.update(
-            "UPDATE senders SET reports = reports + new.column2, records = records + new.column3, latest = new.column4",
-            "senders.id = new.column1",
+        transaction.with_rows(
+            "UPDATE senders SET reports = reports + new.column2, records = records + new.column3, latest = new.column4 "
+            "FROM (VALUES {}) AS new WHERE senders.id = new.column1",
             [(sender, len(rows), sum(row[6] for row in rows), rows[-1][7]) for sender, rows in by_sender.items()],
         )
         for pending in (self._rows, self._bodies, self._new, self._touched):
