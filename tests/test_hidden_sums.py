@@ -27,8 +27,8 @@ from sketchlearn.collector.clients.secret_shares import (
     public_key_of,
 )
 from sketchlearn.collector.secure_aggregation import (
+    AggregationTerms,
     Answer,
-    HiddenTerms,
     Question,
     RefusedError,
     SecondCollector,
@@ -42,7 +42,7 @@ DESIGN = "d" * 64
 PRIVATE = new_private_key()
 PUBLIC = public_key_of(PRIVATE)
 ROWS = np.random.default_rng(0).normal(size=(500, 2))
-TERMS = HiddenTerms("c", DESIGN, OPERATOR.n_sums + 1, minimum=10, most_records=10**6)
+TERMS = AggregationTerms("c", DESIGN, OPERATOR.n_sums + 1, minimum=10, most_records=10**6)
 
 
 def second(terms=TERMS, sender_of=None, private_key=PRIVATE):
@@ -494,7 +494,7 @@ def test_a_spoiled_total_is_noticed_where_it_is_impossible():
 
 
 def test_terms_cannot_be_changed():
-    assert HiddenTerms.from_json(json.loads(json.dumps(of_shares(4).to_json()))) == of_shares(4)
+    assert AggregationTerms.from_json(json.loads(json.dumps(of_shares(4).to_json()))) == of_shares(4)
     other = second()
     other.agree(TERMS)
     with pytest.raises(RefusedError, match="cannot be changed"):

@@ -59,7 +59,7 @@ def filled(folder, kind, **rules):
         if kind == "refused reports":
             assert house.send(tokens[0], b"nonsense", f"x{hour}").status_code == 400
         house.now += HOUR
-        house.store.keep_house()
+        house.store.maintain()
     if kind == "a report in the open epoch":
         house.send(tokens[0], OPERATOR.sketch([[1.0, 1.0]]), "open")
     house.store.flush_refusals()

@@ -121,7 +121,7 @@ def create_app(
     Parameters
     ----------
     more_routes : for pages and the like; they come after the collector's own.
-    housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.keep_house()`.
+    housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.maintain()`.
     webhook_hosts : hosts with ports that alarms may be sent to although they are not of the internet.
     """
     assert all((routes, report_routes, hidden_routes))  # which have put their functions into the table

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Collection
 
 from sketchlearn.collector import webhooks
-from sketchlearn.collector.forwarding import pass_on
-from sketchlearn.collector.maintenance import note_delivery, undelivered_alarms
+from sketchlearn.collector.drift import note_delivery, undelivered_alarms
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.metrics import Metrics
+from sketchlearn.collector.secure_aggregation import open_epochs
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.two_collectors import open_what_is_over
 
 _LOG = logging.getLogger("sketchlearn.collector")
 
@@ -36,7 +36,7 @@ class Housekeeper:
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):
             try:
-                problems = [*self._store.keep_house(), *open_what_is_over(self._store), *pass_on(self._store)]
+                problems = [*self._store.maintain(), *open_epochs(self._store), *forward(self._store)]
                 self._send_alarms()
             except Exception as error:
                 _LOG.error("housekeeping failed, and is tried again", exc_info=error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sketchlearn.collector import secure_aggregation as first_collector
-from sketchlearn.collector import two_collectors
 from sketchlearn.collector.clients.secret_shares import SealedSeed
 from sketchlearn.collector.endpoints import SKETCH, TEXT_SCHEMA, Answer, object_of, of_collection, time_of
 from sketchlearn.collector.epoch_times import in_iso
@@ -33,7 +32,7 @@ async def open_epoch(call: Call, view: AdminView) -> Answer:
     """Opens the total of an epoch that is over, with the second collector; once."""
     start, store, collection = int(time_of(call.path["start"])), view.store, view.collection
     found = await call.thread(
-        lambda: first_collector.open_epoch(store, collection, start, two_collectors.second_of(store, collection))
+        lambda: first_collector.open_epoch(store, collection, start, first_collector.second_of(store, collection))
     )
     return Answer({"epoch": in_iso(start), "records": max(0, int(found.count))})
 

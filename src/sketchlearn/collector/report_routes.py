@@ -65,7 +65,7 @@ async def list_epochs(call: Call, view: ExactView) -> Answer:
 async def seal_epoch(call: Call, view: AdminView) -> Answer:
     """Closes an epoch that is over, before its time."""
     start = int(time_of(call.path["start"]))
-    sealed = await call.thread(lambda: view.store.seal(view.actor, view.collection, start))
+    sealed = await call.thread(lambda: view.store.close_epoch(view.actor, view.collection, start))
     return Answer(sealed.to_json(view.collection))
 
 

@@ -10,18 +10,16 @@ import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from sketchlearn.collector import drift, epochs, releases, senders
-from sketchlearn.collector import forwarding as passing_on
+from sketchlearn.collector import drift, epochs, forwarding, releases, senders
 from sketchlearn.collector.clients.secret_shares import public_key_of
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, Window, window
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
-from sketchlearn.collector.secure_aggregation import SecondCollector, part_to_keep
+from sketchlearn.collector.secure_aggregation import SecondCollector, own_second, part_to_keep, private_key
 from sketchlearn.collector.senders import ADMIN, FIRST, READ, SEND, Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.two_collectors import own_second, private_key
 
 RELEASES_ALONE = "this collection gives private releases alone: see its releases"
 
@@ -225,7 +223,7 @@ class ExactView(ReleasedView):
     def passed_on(self) -> list[dict[str, Any]]:
         """What became of sealed epochs at the parent."""
         with self._store.reading() as transaction:
-            return passing_on.passed_on(transaction, self.collection)
+            return forwarding.forwarded(transaction, self.collection)
 
     def refusals(self) -> list[dict[str, Any]]:
         """What was refused and why, the newest first."""

@@ -106,7 +106,7 @@ def arrival_section(page: ExactPage) -> Element:
 
 
 def _state(epoch: Epoch) -> str:
-    return "" if epoch.sealed is not None else ", still open"
+    return "" if epoch.closed is not None else ", still open"
 
 
 def _records_bar(epoch: Epoch, collection: Collection) -> Bar:
