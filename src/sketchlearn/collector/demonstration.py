@@ -130,6 +130,6 @@ class SimulatedFleet:
             answer = self.store.submit_report(self.store.read_report(collection, sender, number, body, None)).result()
         except RefusalError as refusal:
             self.store.note_refusal(collection, sender, refusal)
-            self.store.changed(collection.name, "refused", kind=refusal.kind, sentence=refusal.sentence)
+            self.store.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
             return
         self.store.changed(collection.name, "report", records=answer["records"])
