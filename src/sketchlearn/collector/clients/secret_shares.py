@@ -17,13 +17,12 @@ import time as clock
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.collector.clients.client import PART_MAGIC as MAGIC
-from sketchlearn.collector.clients.client import Collector
+from sketchlearn.collector.clients.client import Collector, path_of
 from sketchlearn.collector.epoch_times import from_text, in_iso, start_of
 from sketchlearn.core.containers import read_json
 from sketchlearn.core.limits import FormatError, check_size
@@ -374,7 +373,7 @@ def hidden_report(
 
     If the collection asks for distributed noise, the sketch gets its share here.
     """
-    rules = collector.get(f"/v1/collections/{quote(collection, safe='')}")["rules"]
+    rules = collector.get(path_of(collection))["rules"]
     if rules.get("hidden") != "first":
         raise ValueError(f"the collection {collection} does not use secure aggregation: send sketches as they are")
     sketch = sketch.without_rows()
