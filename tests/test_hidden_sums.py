@@ -4,6 +4,7 @@ import dataclasses
 import json
 import secrets
 import sqlite3
+import types
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from sketchlearn.collector.clients.secret_shares import (
     SealedSeed,
     added,
     expanded,
+    hidden_report,
     hide,
     integers_of,
     new_private_key,
@@ -474,11 +476,37 @@ def test_sketches_that_cannot_be_hidden():
     refused = {
         "weight 1": OPERATOR.sketch(ROWS[:5], sample_weight=[2, 1, 1, 1, 1]),
         "private release needs no secret shares": skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0),
-        "at most 4 records": OPERATOR.sketch(ROWS[:5]),
     }
     for message, sketch in refused.items():
         with pytest.raises(ValueError, match=message):
-            split(sketch, "r0", most_records=4)
+            split(sketch, "r0")
+
+
+def collector_with(**rules):
+    given = {"hidden": "first", "records_per_report": 10, "noise_epsilon": None, "epoch": "hour", **rules}
+    return types.SimpleNamespace(get=lambda _path: {"rules": given})
+
+
+def test_too_many_records_are_refused_before_they_are_split():
+    """No collector could see it afterwards."""
+    with pytest.raises(ValueError, match="at most 4 records here, and this one 5"):
+        hidden_report(collector_with(records_per_report=4), "c", OPERATOR.sketch(ROWS[:5]), id="r", second_key=PUBLIC)
+    with pytest.raises(ValueError, match="does not use secure aggregation"):
+        hidden_report(collector_with(hidden=None), "c", OPERATOR.sketch(ROWS[:5]), id="r", second_key=PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("span", "time", "epoch"),
+    [
+        ("hour", "2026-01-05T12:34:56", "2026-01-05T12:00:00Z"),
+        ("hour", 0, "1970-01-01T00:00:00Z"),
+        ("day", 86_400.5, "1970-01-02T00:00:00Z"),
+    ],
+)
+def test_a_report_names_its_epoch(span, time, epoch):
+    sketch = OPERATOR.sketch(ROWS[:5])
+    data = hidden_report(collector_with(epoch=span), "c", sketch, id="r", second_key=PUBLIC, time=time)
+    assert HiddenPart.from_bytes(data).header.epoch == epoch
 
 
 def test_totals_that_could_overflow_are_refused_before_they_do():

@@ -18,14 +18,16 @@ from sketchlearn.collector.background import Housekeeper
 from sketchlearn.collector.endpoints import Answer, Call, Endpoint
 from sketchlearn.collector.limits import BodiesUnderWay, Identification, Rates, address_of, whole_body
 from sketchlearn.collector.metrics import Metrics
-from sketchlearn.collector.refusals import STATUS, RefusalError
+from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.routes import ENDPOINTS
 from sketchlearn.collector.senders import Token
 from sketchlearn.collector.store import Store
 
 _LOG = logging.getLogger("sketchlearn.collector")
-_KINDS = {status: kind for kind, status in reversed(STATUS.items())}
-_SENTENCES = {404: "there is nothing at this address", 405: "this address does not take this method"}
+_UNROUTED = {  # kinds and sentences of what Starlette refuses, by status
+    404: ("not found", "there is nothing at this address"),
+    405: ("method", "this address does not take this method"),
+}
 
 
 class Service:
@@ -152,11 +154,10 @@ def _refused(refusal: RefusalError) -> Answer:
 
 
 async def _no_route(_request: Request, error: HTTPException) -> Answer:
-    status = error.status_code
-    body = {"error": _SENTENCES.get(status, "the request was refused"), "kind": _KINDS.get(status, "malformed")}
-    return Answer(body, status, headers=dict(error.headers or {}))
+    kind, sentence = _UNROUTED.get(error.status_code, ("malformed", "the request was refused"))
+    return Answer({"error": sentence, "kind": kind}, error.status_code, headers=dict(error.headers or {}))
 
 
 async def _unexpected(_request: Request, error: Exception) -> Answer:
     _LOG.error("a request failed", exc_info=error)
-    return Answer({"error": "something went wrong in the collector, which has written it down", "kind": "error"}, 500)
+    return Answer({"error": "something went wrong in the collector, which has logged it", "kind": "error"}, 500)

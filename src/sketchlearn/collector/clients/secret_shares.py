@@ -31,7 +31,7 @@ from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.privacy.release import privatize
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.sums import LARGEST_INTEGER, Sketch
+from sketchlearn.sketch.sums import Sketch
 
 SEED_BYTES = 32
 KEY_BYTES = 32
@@ -287,14 +287,13 @@ def hide(
     design: str,
     public_key: str,
     credential: str = "",
-    most_records: int = LARGEST_INTEGER,
 ) -> HiddenPart:
     """Splits a sketch into secret shares. The result is sent to the first collector, always in the same bytes.
 
     `public_key` is the second collector's; `credential` tells it who sends. Sampled rows beside the sums are not sent,
     nor are notes of skipped files and clipped rows.
     """
-    integers = integers_of(sketch, most_records)
+    integers = integers_of(sketch)
     header = PartHeader(report_id, collection, epoch, design, len(integers), sketch.ledger)
     if len(credential) > MOST_CREDENTIAL_BYTES or not credential.isascii():
         raise ValueError(f"a credential is ASCII text of at most {MOST_CREDENTIAL_BYTES} characters")
@@ -303,7 +302,7 @@ def hide(
     return HiddenPart(SealedSeed(header, sealed), integers - expanded(seed, len(integers)))
 
 
-def integers_of(sketch: Sketch, most_records: int = LARGEST_INTEGER) -> Words:
+def integers_of(sketch: Sketch) -> Words:
     """Sums and count, modulo 2^64. Sketches that cannot be shared secretly are refused."""
     if sketch.bits or sketch.heaviest > 1:
         raise ValueError("secure aggregation takes records of weight 1: sketch without weights")
@@ -311,10 +310,6 @@ def integers_of(sketch: Sketch, most_records: int = LARGEST_INTEGER) -> Words:
         raise ValueError(
             "an exact sketch of units cannot be shared secretly, since its sum would not say whom it protects: release "
             "shares of noise first"
-        )
-    if sketch.ledger is None and sketch.units > most_records:
-        raise ValueError(
-            f"a report may have at most {most_records:,} records here, and this one has {sketch.units:,}: send several"
         )
     if sketch.ledger is not None:
         _require_one_share(sketch.ledger)
