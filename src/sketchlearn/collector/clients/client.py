@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 SECONDS_TO_WAIT = 30.0
+SECONDS_IDLE = 10.0  # collectors end connections that are idle for longer (serving.py), and a lost POST is an error
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between attempts; each is up to twice as long as the one before
 LARGEST_ANSWER = 256_000_000
 WORTH_ANOTHER_ATTEMPT = (408, 429, 500, 502, 503, 504)
@@ -89,6 +90,7 @@ class Collector:
         self.url, self.attempts = url.rstrip("/"), attempts
         self._parts, self._token, self._certificate = parts, token, certificate
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0  # when the connection was used last
         self._sleep: Callable[[float], None] = time.sleep
 
     def __repr__(self) -> str:
@@ -166,9 +168,9 @@ class Collector:
             try:
                 return self._ask_once(method, path, data, media)
             except CollectorError as error:
-                # other requests are repeated only if the collector has done nothing
-                repeatable = method == "GET" or "/reports/" in path or error.status in (429, 503)
-                if attempt == self.attempts or not error.temporary or not repeatable:
+                # a report counts once; other changes are repeated only if the collector has done nothing
+                repeatable = method == "GET" or "/reports/" in path or "/parts/" in path
+                if attempt == self.attempts or not error.temporary or not (repeatable or error.status in (429, 503)):
                     raise
                 asked = error.retry_after or 0.0
             self._sleep(min(LONGEST_PAUSE, max(asked, pause * random.uniform(0.5, 1.0))))
@@ -184,6 +186,7 @@ class Collector:
             connection.request(method, self._parts.path.rstrip("/") + path, body=data, headers=headers)
             answer = connection.getresponse()
             body = answer.read(LARGEST_ANSWER)
+            self._used = time.monotonic()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -199,6 +202,8 @@ class Collector:
         raise CollectorError(answer.status, kind, sentence, float(wait) if wait.isdecimal() else None)
 
     def _connect(self) -> http.client.HTTPConnection:
+        if time.monotonic() - self._used > SECONDS_IDLE:
+            self.close()
         if self._connection is None:
             host, port = self._parts.hostname or "", self._parts.port
             if self._parts.scheme == "https":
