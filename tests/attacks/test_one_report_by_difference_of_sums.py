@@ -17,6 +17,7 @@ import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.forwarding import pass_on
 from sketchlearn.collector.verification import verify
+from sketchlearn.files.designs import design_to_bytes
 
 DAY = 24 * HOUR
 FEWEST = 10
@@ -86,7 +87,7 @@ def watched(tmp_path):
 def test_two_looks_at_an_open_epoch(tmp_path):
     """By default nothing is shown before the epoch is closed: the second look would show what came after the first."""
     house = House(tmp_path)
-    form = {"name": "c", "design": json.loads(skl.storage.design_files.design_to_bytes(OPERATOR))}
+    form = {"name": "c", "design": json.loads(design_to_bytes(OPERATOR))}
     house.ask("POST", "/collections", json=form, status=201)
     a, b, reader = house.sender("a"), house.sender("b"), house.token("read")
     house.send(a, OPERATOR.sketch(ROWS[:200]), "many")
