@@ -156,13 +156,13 @@ def test_metrics_count_exactly(tmp_path):
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_a_route_sees_its_view_and_nothing_else(endpoint):
     """A route that forgot to ask for exact data has no way to it: neither its view nor its call holds the store."""
-    from sketchlearn.collector import application, views
+    from sketchlearn.collector import endpoints, views
 
-    hints = typing.get_type_hints(endpoint.handler, vars(application) | vars(views))
+    hints = typing.get_type_hints(endpoint.handler)
     _, given = inspect.signature(endpoint.handler).parameters
     assert hints[given] is endpoint.view
     assert issubclass(endpoint.view, views.View)
-    assert not hasattr(application.Call, "store")
+    assert not hasattr(endpoints.Call, "store")
     if not issubclass(endpoint.view, views.AdminView | views.ServerAdminView):
         assert not [name for name in vars(endpoint.view) if name == "store"]
 
