@@ -41,6 +41,10 @@ class Estimate:
     value: float
     error: float = 0.0
 
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.value)
+
 
 @dataclass(frozen=True)
 class ColumnProfile:
@@ -65,18 +69,19 @@ class ColumnProfile:
 
     def __str__(self) -> str:
         gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
-        known = self._in_words() if all(math.isfinite(one.value) for one in self.estimates.values()) else ""
+        known = self._in_words() if all(one.is_known for one in self.estimates.values()) else ""
         known += " where known" if known and gaps else ""
         return ", ".join(filter(None, (known, gaps))) or "no values"
 
+    def common_levels(self) -> list[str]:
+        """The most common categories."""
+        common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
+        return [level for level, share in common if share.value >= LEAST_SHOWN]
+
     def _in_words(self) -> str:
         if self.kind == "levels":
-            common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
-            return ", ".join(
-                f"{printable(level)} {100 * share.value:.0f}{_in_percent(share.error)} %"
-                for level, share in common
-                if share.value >= LEAST_SHOWN
-            )
+            shares = ((level, self.estimates[level]) for level in self.common_levels())
+            return ", ".join(f"{printable(level)} {100 * s.value:.0f}{_in_percent(s.error)} %" for level, s in shares)
         name, mean = next(iter(self.estimates.items()))
         if self.kind == "middle":
             return f"about {name}"
@@ -126,6 +131,10 @@ class Profiles:
 
     def __iter__(self) -> Iterator[Profile]:
         return iter(self.clusters)
+
+    @property
+    def overall_by_name(self) -> dict[str, ColumnProfile]:
+        return {column.name: column for column in self.overall}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.clusters))
