@@ -204,7 +204,7 @@ class Drift:
         along the axes (those of `design` have).
 
     >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
-    The two sketches differ: distance 0.031 where chance gives 0.004 (p < 1e-5).
+    The two sketches differ: MMD 0.031 where sampling error gives 0.004 (p < 1e-5).
     """
 
     distance: float
@@ -222,9 +222,9 @@ class Drift:
 
     def __str__(self) -> str:
         p = "p < 1e-5" if self.p_value < 1e-5 else f"p = {in_digits(self.p_value, 2)}"
-        figures = f"distance {in_digits(self.distance, 2)} where chance gives {in_digits(self.expected, 2)} ({p})"
+        figures = f"MMD {in_digits(self.distance, 2)} where sampling error gives {in_digits(self.expected, 2)} ({p})"
         if not self.differ:
-            return f"No difference is seen between the two sketches: {figures}."
+            return f"No significant difference between the two sketches: {figures}."
         moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]
         where = f" Most in {'; '.join(moved)}." if moved else ""
         return f"The two sketches differ: {figures}.{where}"
@@ -252,7 +252,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     >>> X, Y, Z = (rng.standard_normal((5000, 2)) + [shift, 0] for shift in (0, 0, 0.2))
     >>> operator = skl.design(X, n_components=1)
     >>> print(skl.two_sample_test(operator.sketch(X), operator.sketch(Y)))
-    No difference is seen between the two sketches: distance ... where chance gives ... (p = ...).
+    No significant difference between the two sketches: MMD ... where sampling error gives ... (p = ...).
     >>> drift = skl.two_sample_test(operator.sketch(X), operator.sketch(Z))
     >>> drift.p_value < 1e-5, drift.columns[0].column, round(drift.columns[0].shift, 1)
     (True, 'column 0', 0.2)

@@ -125,7 +125,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
     chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
-    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
+    verdict = "The two sketches differ" if drift.differ else "No significant difference"
     figure.suptitle(f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)")
     return _saved(figure, path)
 

@@ -168,7 +168,7 @@ def drift(page: ExactPage) -> Facts:
     bars = []
     for one in known:
         ratio = one["distance"] / one["expected"] if one["expected"] else 0.0
-        words = f"{ratio:.2f} times what chance gives{', alarm' if one['alarm'] else ''}"
+        words = f"{ratio:.2f} times the sampling error{', alarm' if one['alarm'] else ''}"
         bars.append(Bar(moment(one["epoch"]), ratio, words if one["expected"] else "unknown", one["alarm"]))
     return {
         "chart": bar_chart("Drift of each epoch", bars, level=1.0) if known else None,

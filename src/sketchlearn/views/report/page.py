@@ -38,18 +38,18 @@ def _figures(
         ("Records of this sketch", whole_number(sketch.count)),
     ]
     if profiles is not None and sketch.kept is not None:
-        figures.append(("Rows that tell of them", whole_number(len(sketch.kept))))
+        figures.append(("Sampled rows", whole_number(len(sketch.kept))))
     judged = {
-        "Misfit (near one or below, the sketch asks for no more)": None if of_rows else learned.outcome.misfit,
-        "Fit test (one is perfect)": getattr(learned, "fit_test", None),
-        "How likely a larger one is, if records come from such a mixture": getattr(learned, "fit_p_value", None),
+        "Residual (at about one or below, only sampling error is left)": None if of_rows else learned.outcome.misfit,
+        "Goodness of fit (one is perfect)": getattr(learned, "fit_test", None),
+        "Its p-value, if records come from such a mixture": getattr(learned, "fit_p_value", None),
     }
     figures += [(what, rounded(value)) for what, value in judged.items() if value is not None]
     if hasattr(model, "measured"):
         name, found = model.measured()
         head = f"{sentence(name)} of the rows that the model was learned from"
         if found.value is None or found.error is None:
-            figures.append((head, f"withheld: {wording(found.withheld)}"))
+            figures.append((head, f"not reported, because {wording(found.withheld)}"))
         else:
             shown = Markup("<span>{}{}</span>").format(measured(found.value, found.error), within(found.error))
             figures.append((head, shown))
@@ -101,7 +101,7 @@ def report(
 
     Parameters
     ----------
-    sketch : the records. If it keeps rows (`design(..., rows=500)`), the page says what sets each cluster apart.
+    sketch : the records. If it keeps rows (`design(..., rows=500)`), the page shows the distinguishing features of each cluster.
     model : fitted clusters or components of the same columns, of this sketch or of another one.
     path : where to save the page; that of an exact sketch or model can then be read by its owner alone.
     against : an earlier sketch of the same operator: the page says what changed since.
