@@ -1,4 +1,4 @@
-"""`explain`: whether a poor fit is the fault of the sketch, of its scale, of the decoder or of the model."""
+"""`explain`: diagnoses whether the sketch, its scale, the decoder or the model causes a poor fit."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ CENTERS = ("cluster_centers_", "means_")
 
 @dataclass(frozen=True)
 class Advice:
-    """What numbers say of the number of components and of the errors of a fit.
+    """Figures about the number of components and the standard errors of a fit.
 
     Attributes
     ----------
     n_components : the number that was asked for.
-    gain, freedom : what one component more explains, a chi-square with so many degrees of freedom; 0 where it cannot be
-        told: few numbers, many components, one-bit or subsampled sketches.
-    enough : how many Gaussians explain the sketch, by BIC, if that many do.
+    gain, freedom : the chi-square that one component more explains, and its degrees of freedom; 0 where it is unknown:
+        few numbers, many components, one-bit or subsampled sketches.
+    enough : how many Gaussians fit the sketch, by BIC, if any number does.
     worst_error, attribute : the largest standard error of centers or means, if it is known.
-    over_bound : errors of means over those that all rows would leave, where a mixture explains the sketch.
+    over_bound : errors of means over those of a fit to all rows, where a mixture fits the sketch.
     """
 
     n_components: int
@@ -278,7 +278,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (misfit ...).
+    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (residual ...).
     """
     rng = np.random.default_rng(random_state)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
@@ -454,7 +454,7 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
 
 
 def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
-    """Further searches, some of them in a wider region: the least misfit, and what its centers would gain."""
+    """Further searches, some of them in a wider region: the least residual, and what its centers would gain."""
     if case.outcome.misfit <= EXPLAINED:
         return {"best_misfit": case.outcome.misfit, "gain": 1.0}
     wider = [replace(case.problem, spread=case.problem.spread * factor) for factor in REGION_FACTORS]
@@ -544,7 +544,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
         case Verdict.DECODER:
             better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
             return (
-                f"The decoder missed a better solution: the misfit is {in_digits(f['misfit'], 3)}, but "
+                f"The decoder missed a better solution: the residual is {in_digits(f['misfit'], 3)}, but "
                 f"{in_digits(better, 3)} can be reached; try another random_state or decoder, "
                 "or an operator of design(), which shows records' spread."
             )
@@ -557,7 +557,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped
             hidden = "; or else the operator hides where records lie: use design()"
             return (
-                "The clusters are unlike Gaussians along the axes: the misfit stays at "
+                "The clusters are unlike Gaussians along the axes: the residual stays at "
                 f"{in_digits(f['best_misfit'], 3)} in further searches; "
                 "the centers can still be good, and more components or more frequencies help"
                 f"{'' if np.any(case.target.declared) else hidden}."
@@ -568,7 +568,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 
 def _praise(f: dict[str, float], case: _Case) -> str:
     """Why nothing is wrong."""
-    fit = f"(misfit {in_digits(f['misfit'], 2)})"
+    fit = f"(residual {in_digits(f['misfit'], 2)})"
     explains = what_explains(len(case.outcome.mixture.heavy()), case.k)
     if f["misfit"] <= EXPLAINED:
         return f"{explains} the sketch up to sampling noise {fit}"
@@ -578,7 +578,7 @@ def _praise(f: dict[str, float], case: _Case) -> str:
         return f"{case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}"
     if f["misfit"] > POOR_MISFIT:
         best = in_digits(f["best_misfit"], 2)
-        return f"the centers are as good as those of a mixture that explains the sketch (misfit {best})"
+        return f"the centers are as good as those of a mixture that explains the sketch (residual {best})"
     return f"{explains} the sketch nearly up to sampling noise {fit}"
 
 

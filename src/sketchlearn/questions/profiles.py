@@ -276,8 +276,8 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     Parameters
     ----------
     model : an estimator with clusters or components that predicts.
-    sketch : a sketch of cells, or one with a sample of rows (`design(..., rows=500)`), if the model was loaded or learned
-        from another one.
+    sketch : a sketch of cells, or one with a sample of rows (`design(..., rows=500)`), if the model was loaded or
+        learned from another one.
 
     Examples
     --------

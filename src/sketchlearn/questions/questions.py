@@ -1,4 +1,4 @@
-"""`Questions`: densities, histograms and means of functions, from a sketch alone."""
+"""`Questions`: queries for densities, histograms and means of functions, from a sketch alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REACH = 4.0  # of a histogram, in deviations of the density's components
 
 @dataclass(frozen=True)
 class Answer:
-    """A mean, and the deviation that sampling and private noise leave in it."""
+    """A mean, and its standard error by sampling and private noise."""
 
     value: float
     error: float
@@ -57,11 +57,11 @@ class Answer:
 
 
 class Questions:
-    """What the records of a sketch are like: a density is fitted to it once, then each answer is corrected by it.
+    """Queries about the records of a sketch, answered by a fitted density that is corrected by the sketch.
 
-    A function f of a record is written as a.Phi(x) plus a rest, by ridge regression on records drawn from the density.
-    Its mean is that of the rest, over the density, plus a.z: what the features tell is taken from the sketch itself
-    (control variates), and only what they do not tell from the density.
+    Ridge regression on records drawn from the density writes a function f of a record as a.Phi(x) plus a residual. Its
+    mean is a.z plus the residual's mean over the density: the features are control variates, and only the residual
+    relies on the density.
 
     Parameters
     ----------
@@ -130,9 +130,9 @@ class Questions:
     def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram | LevelShares:
         """The histogram of one column, by number or name; bins are their number, or their edges.
 
-        If the sketch has histograms, shares are exact wherever the edges are those of its bins (`exact` and `note` say
-        where), and a number of bins is how many of those there are at most. With a schema, edges are in the table's own
-        unit (of dates, days since 1970), and flags, categories and orders have the shares of their levels.
+        If the sketch has histograms, proportions are exact where the edges are those of its bins (see `exact` and
+        `note`), and a number of bins is the largest number. With a schema, edges are in the column's unit (of dates,
+        days since 1970), and booleans, categories and ordered categories have the proportions of their categories.
         """
         which = self._column(column)
         if self._encoded is None:
@@ -226,7 +226,7 @@ class Questions:
         return rows, Regression(features, np.full(n, 1 / n), noise_in(self._sketch, features))
 
     def _marginal(self, which: int, edges: Double | None, n: int) -> tuple[Double, Double, Double]:
-        """Edges, shares between them, and errors, from the density and what the sketch adds to it."""
+        """Edges, proportions between them, and errors, from the density as corrected by the sketch."""
         mixture = self.mixture
         means, deviations = mixture.locations[:, which], np.sqrt(mixture.covariances()[:, which, which])
         if edges is None:
@@ -238,7 +238,7 @@ class Questions:
         return edges, np.diff(below) + more, errors
 
     def _told(self, values: Double, expected: Double) -> tuple[Double, Double]:
-        """What the sketch adds to means of functions over the density, of mean features `expected`, and the error."""
+        """The correction of functions' means over the density, whose mean features are `expected`, and its error."""
         z = real_parts(self._sketch.mean).astype(np.float64) - expected
         with one_blas_thread():
             told, _, errors = self._regression[1].doubted(z).change(values, z)
@@ -246,6 +246,6 @@ class Questions:
 
 
 def _possible_shares(shares: Double) -> Double:
-    """Shares without negative ones, whose sum is no larger than it was, or than 1."""
+    """Proportions without negative ones, whose sum is no larger than it was, or than 1."""
     positive = np.maximum(shares, 0)
     return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))

@@ -90,7 +90,7 @@ def _bars(found: Histogram) -> dict[str, Any]:
     beyond = 1 - float(shares.sum())
     exact = found.exact is not None and bool(np.all(found.exact))
     rest = beyond if exact and beyond >= LEAST_BEYOND else None
-    return {"bars": bars, "label": label, "ends": ends, "beyond": rest}
+    return {"bars": bars, "label": label, "ends": (ends[0], ends[-1]), "beyond": rest}
 
 
 def _level_rows(told: LevelShares) -> list[dict[str, Any]]:

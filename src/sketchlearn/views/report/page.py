@@ -101,7 +101,7 @@ def report(
 
     Parameters
     ----------
-    sketch : the records. If it keeps rows (`design(..., rows=500)`), the page shows the distinguishing features of each cluster.
+    sketch : the records. The page shows distinguishing features if it has a sample of rows (`design(..., rows=500)`).
     model : fitted clusters or components of the same columns, of this sketch or of another one.
     path : where to save the page; that of an exact sketch or model can then be read by its owner alone.
     against : an earlier sketch of the same operator: the page says what changed since.
