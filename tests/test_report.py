@@ -11,12 +11,14 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from jinja2 import UndefinedError
 from page_reader import read_page
 from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.rows.schemas.columns import Category, Flag, Number
+from sketchlearn.views.templates import environment
 
 N, N_EARLIER = 5000, 3000
 MIDDLES = np.array([[24, 9.8], [45, 10.8], [68, 10.2]])
@@ -239,6 +241,15 @@ def test_names_are_never_markup():
         names = {part.text for part in page.all("bdi")}
         assert {*ATTACKS, level, "kind"} <= names
         assert page.one("h1").text == f"{ATTACKS[2]}\\u202e"
+
+
+def test_all_templates_escape_and_name_what_they_show():
+    templates = environment().list_templates(extensions=["html"])
+    assert {"views/macros.html", "views/report/page.html", "collector/page/page.html"} <= set(templates)
+    assert all(environment().get_template(name) for name in templates)
+    assert environment().from_string("{{ name }}").render(name=ATTACKS[0]) == html.escape(ATTACKS[0])
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ name }}").render()
 
 
 # What it says of other sketches and models

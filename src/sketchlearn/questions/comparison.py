@@ -23,7 +23,7 @@ from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.inference.moments import part_of
 from sketchlearn.inference.sampling_noise import Noise, Released, density_of, real_parts
 from sketchlearn.kernels.dispatch import one_blas_thread
-from sketchlearn.questions.marginals import Counted, share_by_features
+from sketchlearn.questions.marginals import ColumnCounts, share_by_features
 from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Number, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.record_weights import distinct_records
@@ -106,7 +106,7 @@ class ColumnDrift:
         return f"{sign}{in_digits(self.shift, 3)}{unit}"
 
 
-def by_table_column(
+def _by_table_column(
     drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
 ) -> list[ColumnDrift]:
     """The drifts of a schema's numbers, given with their positions, as those of the table's columns.
@@ -119,10 +119,10 @@ def by_table_column(
     groups: dict[str, list[tuple[int, ColumnDrift]]] = {}
     for position, drift in drifts:
         groups.setdefault(columns.column_at(position).name, []).append((position, drift))
-    return [_of_column(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
+    return [_table_column_drift(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
 
 
-def _of_column(
+def _table_column_drift(
     column: Column, own: list[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
 ) -> ColumnDrift:
     """The drift of one column of a table, whose numbers come with the most surprising one first."""
@@ -131,21 +131,21 @@ def _of_column(
     values = [(position, one) for position, one in own if names[position] in column.own_names]
     gap = next(((position, one) for position, one in own if names[position] not in column.own_names), None)
     if isinstance(column, Flag | Category):
-        told = (_share_shift(column, position, a, b, operator) for position, _ in own)
-        shares = sorted((one for one in told if one is not None), key=lambda one: -abs(one.change))
+        found = (_proportion_shift(column, position, a, b, operator) for position, _ in own)
+        shares = sorted((one for one in found if one is not None), key=lambda one: -abs(one.change))
         shift = shares[0].change if shares else drift.shift / column.weight
         return replace(drift, shift=shift, spread_ratio=1.0, levels=tuple(shares))
     missing = None
     if gap is not None and gap[1].p_value < LEVEL:
-        missing = _share_shift(column, gap[0], a, b, operator)
+        missing = _proportion_shift(column, gap[0], a, b, operator)
     if not values or (missing is not None and values[0][1].p_value >= LEVEL):
         return replace(drift, shift=0.0, spread_ratio=1.0, missing=missing)
     first, moved = values[0]
-    shift, unit = _plain_shift(column, names[first], moved.shift)
+    shift, unit = _shift_in_units(column, names[first], moved.shift)
     return replace(drift, shift=shift, spread_ratio=moved.spread_ratio, unit=unit, missing=missing)
 
 
-def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
+def _shift_in_units(column: Column, name: str, shift: float) -> tuple[float, str]:
     """How far a number moved, in the column's unit."""
     if isinstance(column, Number) and column.scaling == "log":
         return math.exp(min(shift * column.width, LARGEST_EXPONENT)), TIMES
@@ -158,20 +158,22 @@ def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
     return (shift * column.width if isinstance(column, Number) else shift), ""
 
 
-def _share_shift(column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures) -> LevelShift | None:
+def _proportion_shift(
+    column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures
+) -> LevelShift | None:
     """The proportions of a category, or of missing values, in both sketches; None where no frequency shows them."""
     names: Any = operator.columns
-    of_gap = names[position] not in column.own_names
+    of_missing = names[position] not in column.own_names
     word = names[position].removeprefix(f"{column.name}=")
-    if of_gap or isinstance(column, Flag):
-        word = "missing" if of_gap else "yes"
-    size = column.weight_of_gap if of_gap else column.weight
+    if of_missing or isinstance(column, Flag):
+        word = "missing" if of_missing else "yes"
+    size = column.weight_of_gap if of_missing else column.weight
     both = []
     for sketch in (a, b):
-        gaps = 0.0
-        if isinstance(column, Flag) and column.missing == INDICATE and not of_gap:
-            gaps = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
-        both.append(share_by_features(sketch, operator, position, size, gaps))
+        missing = 0.0
+        if isinstance(column, Flag) and column.missing == INDICATE and not of_missing:
+            missing = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
+        both.append(share_by_features(sketch, operator, position, size, missing))
     before, after = both
     return None if before is None or after is None else LevelShift(word, before, after)
 
@@ -285,7 +287,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             p_value=exceedance(noise.spectrum(weights, private), statistic),
             n_a=a.count,
             n_b=b.count,
-            columns=_columns(a, b, noise, weights, private, _counted(*tables)),
+            columns=_columns(a, b, noise, weights, private, _moment_shifts(*tables)),
         )
 
 
@@ -328,14 +330,14 @@ def effective_count(a: Sketch, b: Sketch) -> float:
     return float(a.count) * float(b.count) / (float(a.count) + float(b.count))
 
 
-def _counted(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
+def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
     """The shift of each column's mean, and the ratio of its standard deviations, where both have histograms."""
     histograms = part_of(a, Histograms), part_of(b, Histograms)
     if histograms[0] is None or histograms[1] is None:
         return {}
     found = {}
     for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
-        before, after = (Counted.of(part, column).mean_and_variance() for part in histograms if part is not None)
+        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms if part is not None)
         if before is not None and after is not None and min(before[1], after[1]) > 0:
             found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
     return found
@@ -375,7 +377,7 @@ def _columns(
         shift, ratio = counted.get(column, (shift, float(np.sqrt(after / before))))
         found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
     found.sort(key=lambda one: (one[2].p_value, -one[0]))
-    return tuple(by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
+    return tuple(_by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
 
 
 def exceedance(weights: Double, value: float) -> float:
@@ -602,10 +604,10 @@ class ChangeDetector:
         self.seed = whole("seed", seed, 0)
         #: what was said, step by step
         self.changes: list[Change] = []
-        older = list(history[: -max(self.windows)])
-        self._before = [_total(older)] if older else []  # the sum of those older than all windows, if there are any
-        self._recent = list(history[-max(self.windows) :])
+        self._before: list[Sketch] = []  # the sum of those older than all windows, if there are any
+        self._recent = list(history)
         self._steps_before = len(history)
+        self._sum_older()
 
     def update(self, sketch: Sketch) -> Change:
         """Takes the next sketch of the stream, and says whether the records changed."""
@@ -623,14 +625,16 @@ class ChangeDetector:
         drift, window = min(found, key=lambda pair: pair[0].p_value, default=(None, 0))
         p = 1.0 if drift is None else min(1.0, len(found) * drift.p_value)
         alarm = drift is not None and p < self.level
-        change = Change(step, alarm, step - window + 1 if alarm else None, p, drift)
-        if alarm:
-            self._before, self._recent = [], recent[-window:]
-        else:
-            older, self._recent = [*self._before, *recent[: -max(self.windows)]], recent[-max(self.windows) :]
-            self._before = [_total(older)] if older else []
-        self.changes.append(change)
-        return change
+        self._before, self._recent = ([], recent[-window:]) if alarm else (self._before, recent)
+        self._sum_older()
+        self.changes.append(Change(step, alarm, step - window + 1 if alarm else None, p, drift))
+        return self.changes[-1]
+
+    def _sum_older(self) -> None:
+        """Adds up the sketches that are older than all windows."""
+        older = [*self._before, *self._recent[: -max(self.windows)]]
+        self._before = [_total(older)] if older else []
+        self._recent = self._recent[-max(self.windows) :]
 
 
 def _total(sketches: list[Sketch]) -> Sketch:

@@ -57,7 +57,7 @@ class CenterIntervals:
     level : the probability with which each interval holds the truth.
     shares : of the clusters.
     columns : of the centers, column by column.
-    left_out : columns whose numbers have no unit of the table: words, orders, and those that indicate missing values.
+    left_out : columns without a unit: words, ordered categories, and columns with indicated missing values.
     """
 
     level: float
@@ -71,7 +71,9 @@ class CenterIntervals:
         rows += [[printable(one.name), *one.in_words] for one in own]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, *([f"not told: {', '.join(map(printable, self.left_out))}"] * bool(self.left_out))])
+        if self.left_out:
+            lines.append(f"not reported: {', '.join(map(printable, self.left_out))}")
+        return "\n".join(lines)
 
 
 def center_intervals(model: Any, level: float = 0.95) -> CenterIntervals:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.inference.sampling_noise import noise_in, real_parts
-from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Ordinal, Text
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 ROUNDING = 1e-9  # Shares whose sum is nearer to what it should be are exact.
@@ -57,12 +56,12 @@ def frequencies_along(operator: FourierFeatures, position: int) -> NDArray[np.in
 
 
 def share_by_features(
-    sketch: Sketch, operator: FourierFeatures, position: int, size: float, gaps: float = 0.0
+    sketch: Sketch, operator: FourierFeatures, position: int, size: float, missing: float = 0.0
 ) -> float | None:
     """The proportion p of records whose number at a position is `size`; others are 0, or half of it if missing.
 
-    The mean of each feature along the axis is p f(size) + gaps f(size / 2) + (1 - p - gaps) f(0), for any periodic
-    nonlinearity. None where no frequency is along the axis.
+    The mean of each feature along the axis is p f(size) + missing f(size / 2) + (1 - p - missing) f(0), for any
+    periodic nonlinearity. None where no frequency is along the axis.
 
     >>> import sketchlearn as skl
     >>> rows = np.repeat([[0.0, 1.0], [2.0, 5.0]], [70, 30], axis=0)
@@ -76,7 +75,7 @@ def share_by_features(
     rows = np.tile(operator.middle, (3, 1))
     rows[:, position] = 0.0, size / 2, size
     none, half, full = operator.features(rows)[:, along]
-    left, step = sketch.mean[along] - gaps * half - (1 - gaps) * none, full - none
+    left, step = sketch.mean[along] - missing * half - (1 - missing) * none, full - none
     square = float(np.real(np.vdot(step, step)))
     return float(np.clip(np.real(np.vdot(step, left)) / square, 0.0, 1.0)) if square > 0 else None
 
@@ -94,8 +93,8 @@ class Regression:
     >>> x = np.linspace(-3, 3, 100)[:, None]
     >>> features = np.concatenate([np.cos(x), np.sin(x)], axis=1).astype(np.float32)
     >>> regression = Regression(features, np.full(100, 0.01), noise=1e-6)
-    >>> told, noise, _ = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
-    >>> told.round(3), noise.round(3)
+    >>> change, noise, _ = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
+    >>> change.round(3), noise.round(3)
     (array([0.25]), array([0.001]))
     """
 
@@ -150,7 +149,7 @@ LEAST_DENSITY = 0.02  # of the mean one, so that no point counts for nothing
 
 
 @dataclass(frozen=True)
-class Counted:
+class ColumnCounts:
     """A column of a sketch of histograms."""
 
     edges: Double  # of the sketch's bins
@@ -161,7 +160,7 @@ class Counted:
     variance: float  # of the private noise in each count; 0 if counts are exact
 
     @classmethod
-    def of(cls, sketch: Sketch, column: int) -> Counted:
+    def of(cls, sketch: Sketch, column: int) -> ColumnCounts:
         operator = sketch.operator
         assert isinstance(operator, Histograms)
         require_enough_shares(sketch.ledger)
@@ -293,8 +292,8 @@ class Axis:
         for _ in range(ROUNDS + 1):
             shares = shares / shares.sum()
             regression = Regression(features, shares, noise)
-            told, errors, _ = regression.change(bins, z - regression.mean)
-            found = shares @ bins + told
+            change, errors, _ = regression.change(bins, z - regression.mean)
+            found = shares @ bins + change
             # the density found so far, smoothed over neighbours
             smooth = np.convolve(np.maximum(found, 0), [0.25, 0.5, 0.25], mode="same")
             shares = np.repeat(np.maximum(smooth, LEAST_DENSITY / len(found)), POINTS_PER_BIN)
@@ -313,7 +312,6 @@ class Axis:
 
 
 UNEVEN = 20.0  # Edges whose distances differ by more than this are rounded each to its own ones.
-NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
 BAR = 20  # characters of the longest bar
 
 
@@ -348,7 +346,7 @@ class Histogram:
 
     def __str__(self) -> str:
         names = [f"{a} to {b}" for a, b in pairwise(self._edges_in_words())]
-        return _drawn(self.column, names, self.shares, self.missing, self.note)
+        return _text_histogram(self.column, names, self.shares, self.missing, self.note)
 
     def _edges_in_words(self) -> list[str]:
         if self.dates:
@@ -389,78 +387,10 @@ class LevelShares:
     missing: float | None = None
 
     def __str__(self) -> str:
-        return _drawn(self.column, list(self.levels), self.shares, self.missing, self.note)
+        return _text_histogram(self.column, list(self.levels), self.shares, self.missing, self.note)
 
 
-class NumberShares(Protocol):
-    """Queries about one of the numbers that encode the columns of a table."""
-
-    def number_histogram(self, position: int, bins: Any) -> Histogram: ...
-
-    def value_share(self, position: int, value: float, gaps: float | None = None) -> Share: ...
-
-
-def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) -> Histogram | LevelShares:
-    """The marginal distribution of a column whose numbers begin at a position."""
-    missing = None
-    if column.missing == INDICATE:
-        missing = ask.value_share(position + len(column.own_names), column.weight_of_gap).value
-    if isinstance(column, Flag):
-        yes = ask.value_share(position, column.weight, missing)
-        no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
-        return _levels(column, [("yes", yes), ("no", no)], missing)
-    if isinstance(column, Category):
-        alone = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
-        together, note = _together(alone, 1 - (missing or 0.0))
-        told = sorted(zip(column.words, together, strict=True), key=lambda pair: -pair[1].value)
-        return _levels(column, told, missing, note)
-    if isinstance(column, Ordinal):
-        ends = (np.arange(len(column.levels) + 1) - 0.5) * (column.weight / (len(column.levels) - 1))
-        found = _without_gaps(ask.number_histogram(position, ends), column, missing)
-        exact = [None] * len(found.shares) if found.exact is None else found.exact.tolist()
-        shares = map(Share, map(float, found.shares), map(float, found.errors), exact)
-        return _levels(column, list(zip(column.levels, shares, strict=True)), missing)
-    if isinstance(column, Text) and column.n_words:
-        raise ValueError(f"column {column.name!r} is {column.in_words}: these have no histogram in the table's terms")
-    if np.ndim(bins):
-        bins = column.scaled(np.asarray(bins, np.float64))
-    found = _without_gaps(ask.number_histogram(position, bins), column, missing)
-    return replace(
-        found, column=column.name, edges=column.plain(found.edges), missing=missing, dates=isinstance(column, Date)
-    )
-
-
-def _together(shares: list[Share], room: float) -> tuple[list[Share], str]:
-    """Proportions of all categories of a column, made consistent, their errors, and a note; counts stay as they are."""
-    if shares[0].exact is not None:
-        return shares, ""
-    values, off = shares_of_levels(np.array([share.value for share in shares]), room)
-    found = [Share(float(v), math.hypot(one.error, off), one.exact) for v, one in zip(values, shares, strict=True)]
-    total = in_digits(1 - room + sum(share.value for share in shares), 3)
-    note = f"all shares added up to {total}, not 1, so each may be off by the rest; histograms count them"
-    return found, note if off >= NOTED_SUM else ""
-
-
-def _levels(column: Column, told: list[tuple[str, Share]], missing: float | None, note: str = "") -> LevelShares:
-    levels, shares = zip(*told, strict=True)
-    exact = None if shares[0].exact is None else np.array([bool(share.exact) for share in shares])
-    if exact is not None:
-        note = "exact counts" if exact.all() else "counts with private noise, or of bins that hold several levels"
-    values, errors = (np.array([getattr(share, name) for share in shares]) for name in ("value", "error"))
-    return LevelShares(column.name, tuple(levels), values, errors, exact, note, missing)
-
-
-def _without_gaps(found: Histogram, column: Column, missing: float | None) -> Histogram:
-    """The histogram without missing values, which are counted in the bin of the typical value."""
-    where = int(np.searchsorted(found.edges, column.typical_numbers[0], side="right")) - 1
-    if not missing or not 0 <= where < len(found.shares):
-        return found
-    shares = found.shares.copy()
-    shares[where] = max(shares[where] - missing, 0.0)
-    return replace(found, shares=shares)
-
-
-def _drawn(column: str, names: list[str], shares: Double, missing: float | None, note: str) -> str:
+def _text_histogram(column: str, names: list[str], shares: Double, missing: float | None, note: str) -> str:
     """Lines of names, shares and bars."""
     names = list(map(printable, names))
     if missing is not None:

@@ -68,10 +68,10 @@ class ColumnProfile:
     missing: float = 0.0
 
     def __str__(self) -> str:
-        gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
+        missing = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
         known = self._in_words() if all(one.is_known for one in self.estimates.values()) else ""
-        known += " where known" if known and gaps else ""
-        return ", ".join(filter(None, (known, gaps))) or "no values"
+        known += " where known" if known and missing else ""
+        return ", ".join(filter(None, (known, missing))) or "no values"
 
     def common_levels(self) -> list[str]:
         """The most common categories."""
@@ -189,13 +189,13 @@ def column_profile(column: Column, numbers: Double, spread: float, apart: float)
         spread = np.nan
     if missing > MOST_MISSING:
         return ColumnProfile(column.name, "number", {"mean": Estimate(np.nan)}, np.nan, apart, missing)
-    told = dict(_estimates(column, numbers))
-    if not told:
+    estimates = dict(_estimates(column, numbers))
+    if not estimates:
         return None
     kind = "middle" if isinstance(column, Ordinal) else _kind(column)
     linear = isinstance(column, Date) or (isinstance(column, Number) and column.scaling != "log")
     width = spread * column.width if linear else np.nan  # type: ignore[attr-defined]
-    return ColumnProfile(column.name, kind, told, width, apart, missing)
+    return ColumnProfile(column.name, kind, estimates, width, apart, missing)
 
 
 def _kind(column: Column) -> str:
@@ -419,6 +419,6 @@ def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[An
         spread, overall = weights.deviation(numbers, inside & there), weights.deviation(numbers, there)
         away = abs(estimates[what].value - weights.mean(numbers, there).value)
         apart = max(apart, away / overall if overall and math.isfinite(away) else 0.0)
-    gaps = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
+    missing = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
     plain = kind in ("levels", "share")
-    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, gaps if gaps > 0 else 0.0)
+    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, missing if missing > 0 else 0.0)

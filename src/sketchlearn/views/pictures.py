@@ -128,7 +128,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
 
 
 def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws the histogram of a column, or the proportions of its categories, with standard errors; returns the figure."""
+    """Draws the histogram of a column, or the proportions of its categories, with errors; returns the figure."""
     figure = _figure(path, 7.0, 4.2)
     axes = figure.add_subplot()
     if isinstance(histogram, LevelShares):
