@@ -101,7 +101,7 @@ def seal_epoch(call: Call, view: AdminView) -> object:
 def open_epoch(call: Call, view: AdminView) -> object:
     """Opens the total of an epoch that is over, with the second collector; once."""
     start, store, collection = int(time_of(call.path["start"])), view.store, view.collection
-    found = secure_aggregation.open_epoch(store, collection, start, first_collector.second_of(store, collection))
+    found = secure_aggregation.open_epoch(store, collection, start, secure_aggregation.second_of(store, collection))
     return {"epoch": in_iso(start), "records": max(0, int(found.count))}
 
 
