@@ -39,7 +39,7 @@ from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema
 from sketchlearn.files.sketches import KnownOperator
 from sketchlearn.privacy.class_selection import select_classes
 from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
-from sketchlearn.sketch.sums import bits as packed
+from sketchlearn.sketch import bits as packed
 from sketchlearn.sketch.sums import bits as private_bits
 
 HERE = Path(__file__).parent
