@@ -203,7 +203,7 @@ def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> Source:
         some = f"column {missing[0]!r}" if len(missing) == 1 else f"columns {listed(missing)}"
         raise ValueError(f"{where} has no {some}, which the model needs: its columns are {listed(rows.columns)}")
     if needed is not wanted:  # the schema drops rows with missing values, unless they are to be refused
-        return rows.only(wanted).with_nulls("error") if arguments["nulls"] == "error" else rows.only(wanted)
+        return rows.only(wanted).refusing() if arguments["nulls"] == "error" else rows.only(wanted)
     return rows.only(wanted) if paths == [STANDARD] else rows_from(paths, **{**arguments, "columns": wanted})
 
 

@@ -71,7 +71,7 @@ MOST_MEGABYTES = 300.0
 MOST_FILE_MEGABYTES = 70.0
 # Operators in operators, and mixtures in mixtures of frequency distributions; those of designs are at most four deep.
 MOST_NESTED = 8
-# JSON forms in JSON forms: operators, in the innermost of which there are distributions, or a schema and its columns.
+# JSON forms in JSON forms: operators, which contain distributions, or a schema and its columns.
 MOST_NESTED_FORMS = 3 * MOST_NESTED
 
 TENSOR_COPIES = 4  # Bytes of a file, the arrays that are read, those of a sketch, and room to check them.

@@ -133,8 +133,8 @@ def _lines(source: Read, doing: str) -> Iterator[Callable[[int], None]]:
     last = progress.began
 
     def write() -> None:
-        share = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
-        print(f"{doing}: {share}{progress.in_words}", file=sys.stderr, flush=True)
+        percent = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
+        print(f"{doing}: {percent}{progress.in_words}", file=sys.stderr, flush=True)
 
     def advance(more: int) -> None:
         nonlocal last

@@ -60,7 +60,7 @@ def sketch(
 
 
 def tree(collection: Any, operator: Operator, *, nulls: str = "error", device: str | None = None, **units: Any) -> Any:
-    """The delayed bytes of the sketch: a tree of tasks, none of which takes more than eight partial sketches."""
+    """The delayed bytes of the sketch: a tree of tasks that merge at most eight partial sketches each."""
     dask = required("dask", "dask")
     text = partial.text_of(operator)
     # One node of the graph: sent once to each worker, and made again if the worker that holds it dies.

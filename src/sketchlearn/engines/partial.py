@@ -1,7 +1,7 @@
 """What engines send between machines: the operator as JSON text, and partial sketches as the bytes of a file.
 
 A worker draws the operator's random numbers from the seed, once per process, and compares them with the digest in the
-text: a worker that would draw others refuses instead of adding to the wrong sums.
+text: a worker that would draw others raises an error instead of adding to the wrong sums.
 """
 
 from __future__ import annotations

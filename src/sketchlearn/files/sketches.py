@@ -109,7 +109,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
         if (unit := ProtectedUnit.from_json(description)) is not None:
             notes["unit"] = unit
         if ledger is not None and (notes or batches or "skipped" in description or operator.keeping is not None):
-            raise ValueError("it is private, but lists what no release tells")
+            raise ValueError("it is private, but has fields that releases do not have")
         sums, bits = tensors["sums"], description["bits"]
         if ledger is not None:
             if bits != 0:
@@ -158,7 +158,7 @@ def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str
         return None
     below = description["kept_below"]
     if below is not None and (type(below) is not float or not math.isfinite(below)):
-        raise ValueError("the limit of its rows' priorities is no number")
+        raise ValueError("the limit of its rows' priorities is not a number")
     kept = KeptRows(operator.keeping, tensors["rows"], tensors["row_units"], math.inf if below is None else below)
     kept.check()
     return kept

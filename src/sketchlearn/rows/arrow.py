@@ -220,7 +220,7 @@ def _pyarrow(data: Any) -> Arrow:
     if hasattr(data, "projected_schema"):
         return ArrowStream(data.projected_schema, lambda _names, _rows: data.to_batches(), replayable=False)
     if hasattr(data, "scanner"):
-        # a dataset reads 16 batches of 4 files ahead unless told otherwise
+        # by default, a dataset reads 16 batches of 4 files ahead
         ahead = {"batch_readahead": 1, "fragment_readahead": 1}
         return ArrowStream(data.schema, lambda names, rows: data.to_batches(columns=names, batch_size=rows, **ahead))
     raise TypeError(f"a pyarrow {type(data).__name__} is not a table: put it into pyarrow.table({{'name': column}})")

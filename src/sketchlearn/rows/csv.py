@@ -44,7 +44,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
 SNIFFED_RECORDS = 64  # Records from which the layout is inferred: more add little.
-OVERRIDABLE = "told from its first lines"  # The end of a remark; the command line adds which options say otherwise.
+OVERRIDABLE = "inferred from its first lines"  # The end of a remark; the command line adds which options say otherwise.
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -115,7 +115,7 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
     """The layout of a file that begins with these whole lines; None if there are none.
 
     >>> layout_of(b"a;b\\n1,5;2\\n", Dialect(), ended=True).remark
-    'cells are separated by semicolons, and numbers have decimal commas (told from its first lines)'
+    'cells are separated by semicolons, and numbers have decimal commas (inferred from its first lines)'
     """
     text = text_of(data)
     before = PREAMBLE.match(text)
@@ -253,7 +253,7 @@ REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTAL
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
 REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
-WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
+WIDE_READ_BYTES = 1 << 24  # The most for wide tables: each parse costs time for each column.
 WIDE_LINES = 1024  # Lines of a wide table that are parsed at a time, if they fit into WIDE_READ_BYTES.
 LEAST_LINES = 16  # Lines that are parsed at a time, however long they are.
 SAMPLED_PIECES = 32  # Places of a large file from which a sample is taken.
@@ -291,12 +291,12 @@ class Csv(ArrowFile):
         self.column_types: dict[str, Any] = {}
         self.missing_words, self.decimal = SPELLED_MISSING, layout.decimal
         if self.bare:  # names alone, not even an end of line
-            told = pa.schema([(name, pa.null()) for name in layout.cells])
+            inferred = pa.schema([(name, pa.null()) for name in layout.cells])
         else:
             with reading(path), self._refusals(str(path)), self._text(path) as stream:
-                told = self._open(stream).schema
-        fields = [pa.field(field.name, _type(field.type)) for field in told]
-        if layout.header and not told[-1].name and str(told[-1].type) == "null":
+                inferred = self._open(stream).schema
+        fields = [pa.field(field.name, _type(field.type)) for field in inferred]
+        if layout.header and not inferred[-1].name and str(inferred[-1].type) == "null":
             del fields[-1]  # each line ends in a delimiter
         self.grouped = frozenset(fields[i].name for i in layout.grouped if i < len(fields))
         numbers = {field.name: pa.float64() for field in fields if field.name in self.grouped}
@@ -508,20 +508,16 @@ def csv_stream(
     nulls: str = "error",
     exclude: Sequence[Any] = (),
     numeric_only: bool = False,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    header: bool | None = None,
-    encoding: str | None = None,
+    **dialect: Any,
 ) -> CsvStream:
-    """CSV on a stream, with the arguments of `source`.
+    """CSV on a stream, with the arguments of `source`; the others are those of a `Dialect`.
 
     >>> import io
     >>> rows = csv_stream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
     >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
     (('size',), [[[1.5], [2.0]]])
     """
-    choice = ColumnChoice(columns, exclude, numeric_only)
-    return CsvStream(stream, choice, nulls, Dialect(delimiter, decimal, header, encoding))
+    return CsvStream(stream, ColumnChoice(columns, exclude, numeric_only), nulls, Dialect(**dialect))
 
 
 class CsvStream(Source):
@@ -566,7 +562,7 @@ class CsvStream(Source):
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
         if isinstance(columns, SchemaColumns):
-            raise ValueError("a schema needs files, and standard input is none: save it to one first")
+            raise ValueError("a schema needs files: save standard input to one first")
         if self.names is not None:
             self._set(chosen_columns(columns, self.names, self.n_cells, PLACE))
         return self
@@ -637,12 +633,14 @@ class CsvStream(Source):
         """The number of a cell, NaN if it is missing; None if it is something else."""
         if is_missing(cell):
             return float("nan")
-        with suppress(ValueError):
+        try:
             if position in (self.grouped or ()):
                 return number_in_groups(cell, self.decimal or ".")
-            if self.decimal != "," or "." not in cell:
-                return float(cell.replace(",", ".") if self.decimal == "," else cell)
-        return None
+            if self.decimal == ",":
+                return None if "." in cell else float(cell.replace(",", "."))
+            return float(cell)
+        except ValueError:
+            return None
 
 
 def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:

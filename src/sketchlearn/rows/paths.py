@@ -53,7 +53,7 @@ class Partitioned(Table):
             yield self._with_values(rows, chosen)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        own = self._own(chosen) or (0,)  # one that tells how many rows there are
+        own = self._own(chosen) or (0,)  # one column suffices to count the rows
         return (self._with_raw_values(raw, chosen) for raw in self.table.raw_chunks(own, n_rows))
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
@@ -87,7 +87,7 @@ class Partitioned(Table):
 
 
 PACKED = ("", *CODECS)  # Text may be compressed.
-#: the delimiter of text by the end of its name; None is told from the first lines
+#: the delimiter of text by the end of its name; None means that it is inferred from the first lines
 CSV_DELIMITERS: dict[str, str | None] = {f".csv{codec}": None for codec in PACKED}
 CSV_DELIMITERS |= {f".tsv{codec}": "\t" for codec in PACKED}
 READERS: dict[str, Callable[[Path], Table]] = {".parquet": Parquet, ".npy": npy, ".npz": npz}

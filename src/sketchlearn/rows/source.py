@@ -41,7 +41,7 @@ def source(
         Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
         .npy, .npz, .csv, .tsv, .jsonl, .parquet, .arrow, .feather, .ipc and .xlsx files, of folders of them, and
         patterns such as "data/*.parquet"; tables of databases, "sqlite:shop.db?table=orders" and
-        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. docs/sources.md tells more.
+        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. See docs/sources.md.
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
     nulls : "error" refuses rows with missing values; "drop" leaves them out, and those with infinite ones, and counts
         them in `dropped`.
@@ -79,7 +79,7 @@ def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> So
     if isinstance(data, Source):
         if choice != ColumnChoice():
             raise ValueError("the source has its columns already: choose them where it is made")
-        return data.with_nulls(nulls) if nulls == "drop" else data
+        return data.dropping() if nulls == "drop" else data
     if is_path(data):
         parts = [tabular(read_file(file, dialect), choice, nulls) for file in files_of(data)]
         return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=chosen)

@@ -185,17 +185,26 @@ class Source(ABC):
         """Validates the columns before reading any data: their number, and that they are numeric."""
 
     def with_nulls(self, nulls: str) -> Source:
-        """The same rows; those that have missing values are dropped ("drop") or refused ("error")."""
-        other = copy.copy(self)
-        other.nulls = nulls
-        return other
+        """The same rows; those that have missing values are dropped ("drop") or raise an error ("error")."""
+        return self._with(nulls=nulls)
+
+    def dropping(self) -> Source:
+        """The same rows without those that have missing values."""
+        return self.with_nulls("drop")
+
+    def refusing(self) -> Source:
+        """The same rows; those that have missing values raise an error."""
+        return self.with_nulls("error")
 
     def unlooked(self) -> Source:
-        """The same rows, not searched for missing values, if the caller refuses those itself."""
-        if self.nulls != "error" or isinstance(self.columns, SchemaColumns):
-            return self
+        """The same rows, not searched for missing values, if the caller checks them itself."""
+        encoded = isinstance(self.columns, SchemaColumns)
+        return self if self.nulls != "error" or encoded else self._with(gapless=True)
+
+    def _with(self, **fields: Any) -> Source:
+        """A copy with other values of some fields."""
         other = copy.copy(self)
-        other.gapless = True
+        vars(other).update(fields)
         return other
 
     def side_by_side(self) -> tuple[Source, ...]:
@@ -207,13 +216,13 @@ class Source(ABC):
         return None
 
     def refuse_gaps(self, block: Block) -> None:
-        """Refuses a block in which a value is missing."""
+        """Raises an error if a value of the block is missing."""
         missing = np.argwhere(np.isnan(block.rows))
         if not len(missing):
             return
         row, position = (int(i) for i in missing[0])
         if isinstance(self.columns, SchemaColumns):
-            what = f"column {self.columns.column_at(position).name!r} has no value that the schema can read"
+            what = f"column {self.columns.read_at(position)!r} has no value that the schema can read"
         else:
             what = f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
         raise ValueError(f'{block.name(row)}, {what}: fill it, or read with nulls="drop"')

@@ -218,7 +218,7 @@ class _Ids:
         return digests[:n]
 
     def require_end(self) -> None:
-        """Refuses ids that are more than rows."""
+        """Raises an error if there are more ids than rows."""
         if len(self.held) or any(len(values) for values in self.arrays):
             raise ValueError(f"there are more ids ({self.unit}) than rows: give one per row")
 

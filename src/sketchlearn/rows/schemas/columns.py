@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,15 +39,8 @@ SCALINGS = ("as is", "standard", "log")
 DROP, INDICATE = "drop", "indicate"
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """A column as numbers.
-
-    Attributes
-    ----------
-    rows : of shape (rows, numbers); NaN in rows that the schema drops.
-    n_odd : number of invalid values: neither missing nor what the column should hold.
-    """
+class Encoded(NamedTuple):
+    """A column as numbers, NaN in rows that the schema drops, and the number of its invalid values."""
 
     rows: Floats
     n_odd: int = 0
@@ -123,7 +116,7 @@ class Column(Value, ABC):
         return values
 
     def encoded(self, raw: Any) -> Encoded:
-        """The numbers of a column, given as an Arrow array."""
+        """The numbers of an Arrow array."""
         rows, missing = self.numbers_of(raw)
         without = np.isnan(rows[:, 0])
         n_odd = int(np.count_nonzero(without & ~missing))
@@ -314,9 +307,8 @@ class Category(Words):
         return f"category of {len(self.levels)} values ({few}), and other"
 
     def encoded(self, raw: Any) -> Encoded:
-        found = super().encoded(raw)
-        others = int(np.count_nonzero(found.rows[:, len(self.levels)] > 0))
-        return Encoded(found.rows, found.n_odd + others)
+        rows, n_odd = super().encoded(raw)
+        return Encoded(rows, n_odd + int(np.count_nonzero(rows[:, len(self.levels)] > 0)))
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
         *one_hot, other = map(tuple, (np.eye(self.n_own) * self.weight).tolist())

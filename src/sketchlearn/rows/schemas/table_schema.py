@@ -195,6 +195,10 @@ class SchemaColumns(tuple[str, ...]):
     def __reduce__(self) -> Any:
         return SchemaColumns, (replace(self.schema, left_out=()),)
 
+    def read_at(self, position: int) -> str:
+        """The name of the column of the table that a number belongs to."""
+        return self.column_at(position).name
+
     def are_in(self, rows: Any) -> bool:
         """Whether rows are an array of these numbers already, not a table to be encoded."""
         return isinstance(rows, np.ndarray) and rows.shape[1:] == (len(self),) and rows.dtype.kind in "fiub"
