@@ -278,7 +278,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (misfit ...).
+    Nothing is wrong: fitted on all rows: they were few enough to be kept; ... (misfit ...).
     """
     rng = np.random.default_rng(random_state)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:

@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.inference.decoders.gaussian_mixture import merge_components, with_components
+from sketchlearn.inference.decoders.gaussian_mixture import with_components
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import (
     CorrelatedErrors,
@@ -31,7 +31,7 @@ from sketchlearn.inference.decoders.refinement import (
     residual,
 )
 from sketchlearn.inference.decoders.target import Target
-from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, Model
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, Model, merge_components
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
@@ -110,8 +110,8 @@ class ComponentPath:
     def least_share(self) -> float:
         """The share of records below which the criterion overlooks another cluster, as wide as those it sees."""
         mixture = self.chosen.mixture
-        cosines, sines = mixture.waves(self.target.frequencies)
-        power = float(np.mean(np.sum(cosines.astype(np.float64) ** 2 + sines.astype(np.float64) ** 2, axis=1)))
+        values = mixture.component_characteristics(self.target.frequencies)
+        power = float(np.mean(np.sum(values.real**2 + values.imag**2, axis=1)))
         price = np.log(self.n_records) * mixture.model.n_parameters(1, self.target.n_features)
         return math.sqrt(price * (self.target.sampling + self.target.released) / power)
 
@@ -206,17 +206,15 @@ class _Search:
 
     def _waves(self, mixture: Mixture) -> Double:
         """What each component adds to the sketch's values: real parts, then imaginary ones."""
-        cosines, sines = mixture.waves(self.target.frequencies)
-        parts = np.concatenate([cosines, sines * self.target.imaginary], axis=1).astype(np.float64)
-        return np.asarray(mixture.weights[:, None] * parts)
+        values = mixture.component_characteristics(self.target.frequencies)
+        return mixture.weights[:, None] * self.target.stacked(values, axis=1)
 
     def grown(self, mixture: Mixture) -> Mixture:
         """One component more, of the pool: that which explains most of what is left, by itself."""
         left = residual(self.target, mixture, self.white)
-        cosines, sines = self.pool.waves(self.target.frequencies)
-        here = mixture.characteristic(self.target.frequencies)
-        added = cosines.astype(np.float64) + 1j * sines.astype(np.float64) - here
-        columns = self.white(np.concatenate([added.real, added.imag * self.target.imaginary], axis=1).T)
+        frequencies = self.target.frequencies
+        added = self.pool.component_characteristics(frequencies) - mixture.characteristic(frequencies)
+        columns = self.white(self.target.stacked(added, axis=1).T)
         along, sizes = left @ columns, np.sum(columns**2, axis=0) + 1e-300
         at = int(np.argmax(np.where(along > 0, along**2 / sizes, 0)))
         share = float(np.clip(along[at] / sizes[at], LEAST_SHARE / (len(mixture) + 1), 0.5))

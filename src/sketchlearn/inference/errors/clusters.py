@@ -131,7 +131,9 @@ class CellBorders:
                 f"the centers have {k * d:,} coordinates, and errors of more than {MOST_COORDINATES:,} are not "
                 "computed: ask for fewer clusters, or sketch fewer columns"
             )
-        first, second, nearer = _two_nearest(rows, centers)
+        first, second, lowest, next_lowest = _two_nearest(rows, centers)
+        gaps = np.linalg.norm(centers[first] - centers[second], axis=1)
+        nearer = (next_lowest - lowest) / (2 * np.maximum(gaps, 1e-300))  # distance from the border
         shares = np.asarray(np.bincount(first, weights, minlength=k), np.float64)
         if np.any(shares <= 0):
             raise UndeterminedError("a cluster has no records: ask for fewer clusters")
@@ -170,22 +172,23 @@ def _inverse(borders: Double, shares: Double) -> Double:
     return np.asarray(inverse * roots[:, None] * roots)
 
 
-def _two_nearest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], NDArray[np.int64], Double]:
-    """The nearest center and the next of each row, and the distance to the border between them."""
-    first, second, nearer = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows))
+def _two_nearest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], NDArray[np.int64], Double, Double]:
+    """The nearest center of each row and the next, and their squared distances, less the row's squared length.
+
+    A single center has no next one: its distance is infinite.
+    """
+    labels = np.empty((2, len(rows)), np.int64)
+    lowest = np.empty((2, len(rows)))
     squares = np.sum(centers**2, axis=1)
     for start in range(0, len(rows), ROWS_PER_BLOCK):
         part = slice(start, start + ROWS_PER_BLOCK)
         score = squares - 2 * (rows[part] @ centers.T)
         every = np.arange(len(score))
-        a = np.argmin(score, axis=1)
-        lowest = score[every, a]
-        score[every, a] = np.inf
-        b = np.argmin(score, axis=1)
-        gaps = np.linalg.norm(centers[a] - centers[b], axis=1)
-        first[part], second[part] = a, b
-        nearer[part] = (score[every, b] - lowest) / (2 * np.maximum(gaps, 1e-300))
-    return first, second, nearer
+        for place in range(2):
+            labels[place, part] = np.argmin(score, axis=1)
+            lowest[place, part] = score[every, labels[place, part]]
+            score[every, labels[place, part]] = np.inf
+    return *labels, *lowest
 
 
 DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
@@ -310,8 +313,12 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
     Rivals come from exchanges: a center that is missed least moves to a cluster that costs most.
     """
     weights, k = standing.rows.weights, len(centers)
-    labels, lowest, second = _two_lowest(rows, centers)
+    if k == 1:
+        return
+    labels, _, lowest, second = _two_nearest(rows, centers)
     missed = np.bincount(labels, weights * (second - lowest), minlength=k)
+    lengths = np.sum(rows**2, axis=1)
+    lowest = np.maximum(lowest + lengths, 0)
     costs = np.bincount(labels, weights * lowest, minlength=k)
     width = np.sqrt(float(weights @ lowest) / rows.shape[1])
     differences, every = [], KMeansOfRows(rows, weights, fine=True)
@@ -323,7 +330,7 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
             start[removed] = (far + centers[split]) / 2
             rival = every.centers_of(every.lloyd(every.seen(start))[0])
             if np.sqrt(np.min(np.sum((rival[:, None] - centers) ** 2, axis=2), axis=1).max()) > width:
-                differences.append(_two_lowest(rows, rival)[1] - lowest)
+                differences.append(np.maximum(_two_nearest(rows, rival)[2] + lengths, 0) - lowest)
     if not differences:
         return
     values = np.stack(differences, axis=1)
@@ -333,14 +340,3 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
             "other centers, far from these, are as good up to chance, and the errors of these would not tell of them: "
             "ask for another number of clusters, or for more rows"
         )
-
-
-def _two_lowest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], Double, Double]:
-    """The nearest center of each row, and the two lowest squared distances; one center has no second."""
-    squares = np.sum(rows**2, axis=1)[:, None] - 2 * (rows @ centers.T) + np.sum(centers**2, axis=1)
-    labels, every = np.argmin(squares, axis=1), np.arange(len(rows))
-    lowest = np.maximum(squares[every, labels], 0)
-    if len(centers) == 1:
-        return labels, lowest, lowest
-    squares[every, labels] = np.inf
-    return labels, lowest, squares.min(axis=1)

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_solve
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import Bounded
-from sketchlearn.inference.calibration import WeightedRows, calibrated, left_to_chance
+from sketchlearn.inference.calibration import WeightedRows, calibrated, calibration_residuals
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import derivatives
+from sketchlearn.inference.decoders.refinement import derivatives, scaled_factor
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.sampling_noise import Released, real_parts
@@ -88,7 +88,6 @@ MOST_PRODUCTS = 3e10  # numbers times squared parameters: more would take more t
 FEWEST_DRAWS, MOST_DRAWS, DRAWN_NUMBERS = 1024, 4096, 1 << 22
 NUMBERS_PER_BLOCK = 1 << 20
 MOST_NOISE_SHARE = 0.25  # of what a cluster adds to the sketch
-RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
 
 
 class UndeterminedError(ValueError):
@@ -153,15 +152,11 @@ class SketchInfluence:
         jacobian = derivatives(target, mixture)[: len(precisions)]
         jacobian = jacobian if directions is None else jacobian @ directions
         weighted = jacobian * precisions[:, None]
-        normal = weighted.T @ jacobian
-        scale = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
-        normal *= scale[:, None] * scale
-        normal[np.diag_indices_from(normal)] += RELATIVE_RIDGE
         try:
-            solved = cho_solve(cho_factor(normal), (weighted * scale).T).T
+            factor, scale = scaled_factor(weighted.T @ jacobian)
         except LinAlgError:
             raise UndeterminedError(UNDETERMINED) from None
-        slopes = solved * scale
+        slopes = cho_solve(factor, (weighted * scale).T).T * scale
         return cls(sketch, target, mixture, slopes if directions is None else slopes @ directions.T)
 
     def errors(self, gradient: Double, density: Mixture, rng: np.random.Generator) -> Double:
@@ -175,9 +170,7 @@ class SketchInfluence:
         variances += self.target.released / numbers * np.sum(weights**2, axis=0)
         count = Released.of(self.sketch).count
         if count:  # all values are divided by a noisy number of records
-            values = self.target.values
-            known = np.concatenate([values.real, values.imag])[: len(weights)]
-            variances += count * (known @ weights) ** 2
+            variances += count * (self.target.numbers @ weights) ** 2
         return np.asarray(np.sqrt(variances))
 
     def _sampled(self, weights: Double, density: Mixture, rng: np.random.Generator) -> Double:
@@ -267,7 +260,7 @@ class StandingRows:
             sampling = weights @ values**2 / independent_records(self.sketch)
         if not self.decided:
             return np.asarray(sampling)
-        left, noise = left_to_chance(self.sketch, replace(self.drawn, weights=weights), values, rng)
+        left, noise = calibration_residuals(self.sketch, replace(self.drawn, weights=weights), values, rng)
         return np.asarray(sampling + noise + ((1 - self.kept.chances) * weights**2) @ left**2)
 
 

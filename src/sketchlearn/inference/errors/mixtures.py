@@ -292,7 +292,7 @@ def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.ran
     jacobian, to_parameters = _derivatives(target, density)
     influence = to_parameters @ np.linalg.pinv(whitening(jacobian)) * whitening(np.ones(2 * len(target)))
     moves = operator.features(rows.rows) * characteristic_factors(operator, operator.dither) - target.values
-    parts = np.concatenate([moves.real, moves.imag * target.imaginary], axis=1)
+    parts = target.stacked(moves, axis=1)
     released = target.released / (1 + target.imaginary) * np.sum(influence**2, axis=1)
     errors = np.sqrt(rows.variances(parts @ influence.T) + released)
     return ErrorBars(_named(errors, density, target.unit), NO_ALPHAS, STABLE_ROWS if sample is None else "")
@@ -309,8 +309,7 @@ def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
         locations=(density.locations - target.origin) / target.unit,
         shapes=density.model.scaled(density.shapes, 1 / target.unit),
     )
-    cosines, sines = own.waves(target.frequencies)
-    waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
+    waves = own.component_characteristics(target.frequencies)
     weighted = (own.weights[:, None] * waves)[:, :, None]
     along = 1j * weighted * target.frequencies.omega.astype(np.float64)
     shapes = -weighted * own.model.steps(own.shapes, target.frequencies).astype(np.float64)
@@ -320,8 +319,7 @@ def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
     sums = np.linalg.svd(np.ones((1, k)))[2][1:].T
     to_parameters = np.zeros((every.shape[1], every.shape[1] - 1))
     to_parameters[:k, : k - 1], to_parameters[k:, k - 1 :] = sums, np.eye(k * (2 * d + 1))
-    parts = np.concatenate([every.real, every.imag * target.imaginary]) @ to_parameters
-    return parts, to_parameters
+    return target.stacked(every) @ to_parameters, to_parameters
 
 
 def _named(errors: Double, density: Mixture, unit: Double) -> dict[str, Double]:
