@@ -18,7 +18,7 @@ from sketchlearn.kernels import dispatch as kernel
 
 
 class FrequencySet:
-    """The frequencies omega, one per row, in radians, and the shifts of their phases."""
+    """Frequencies omega, one per row, in radians, and the shifts of their phases."""
 
     def __init__(self, omega: NDArray[Any], shift: NDArray[Any] | None = None) -> None:
         self.omega: Single = np.ascontiguousarray(omega, np.float32)
@@ -63,7 +63,7 @@ class FrequencySet:
     ) -> tuple[Single, Single]:
         """exp(-exponent) times cos and sin of omega . location + shift: two arrays of shape (locations, m).
 
-        `space`, of shape (3, locations, m), is where phases, cosines and sines go; fresh memory otherwise.
+        `space`, of shape (3, locations, m), is memory for phases, cosines and sines.
         """
         if space is None:
             space = np.empty((3, len(locations), len(self)), np.float32)
@@ -106,7 +106,7 @@ class Model(ABC):
 
     @abstractmethod
     def covariances(self, shapes: Double, n_features: int) -> Double:
-        """Covariance of each row of shapes (for stable laws, of the Gaussian they would be at alpha = 2)."""
+        """Covariance of each row of shapes (for stable distributions, that of the Gaussian with alpha = 2)."""
 
     def bounds(self, n_features: int, least_variance: float) -> tuple[Double | float, Double | float]:
         """Lower and upper bounds of one shape's parameters."""
@@ -117,11 +117,11 @@ class Model(ABC):
         return np.zeros((len(shapes), len(frequencies), 0), np.float32)
 
     def moved(self, shapes: Double, step: Double) -> Double:
-        """Shapes after a step in coordinates that suit them (a row per row of shapes); as they are by default."""
+        """Shapes after a step in their coordinates (a row per row of shapes); unchanged by default."""
         return shapes
 
     def deviations(self, shapes: Double, others: Double) -> Double:
-        """How far shapes are from others, in the coordinates of `moved` (a row per row of shapes)."""
+        """The difference of shapes from others, in the coordinates of `moved` (a row per row of shapes)."""
         return shapes[:, :0]
 
     def in_units(self, unit: Double) -> Model:
@@ -354,7 +354,7 @@ def _factors(shapes: Double) -> Double:
 
 
 def n_parameters(k: int, d: int, covariance_type: str) -> int:
-    """How many numbers a mixture of k Gaussians in d columns has.
+    """The number of free parameters of a mixture of k Gaussians in d columns.
 
     >>> n_parameters(2, 3, "diag")
     13
@@ -369,9 +369,9 @@ LARGEST_ALPHA_STEP = 0.3  # One Gauss-Newton step changes alpha by at most this 
 
 
 class SymmetricStable(Model):
-    """The elliptical alpha-stable law around c: psi = q^(alpha / 2), q = sum over coordinates of v omega^2 / 2.
+    """The elliptical symmetric alpha-stable distribution: psi = q^(alpha / 2), q = the sum of v omega^2 / 2.
 
-    The shape is (v, alpha), 0.5 <= alpha <= 2; alpha = 2 is the Gaussian N(c, diag(v)), alpha = 1 the Cauchy law.
+    The shape is (v, alpha), 0.5 <= alpha <= 2; alpha = 2 is the Gaussian N(c, diag(v)), alpha = 1 is Cauchy.
     A draw is the square root of a one-sided stable number times a Gaussian vector (sub-Gaussian representation).
     """
 
@@ -431,7 +431,7 @@ class SymmetricStable(Model):
 class IndependentStable(SymmetricStable):
     """Coordinates that are independent symmetric stable numbers of one alpha: psi = sum of (v omega^2 / 2)^(alpha / 2).
 
-    In one column it is the elliptical law; in more, its tails lie along the axes.
+    In one column it is the elliptical distribution; in more, its tails lie along the axes.
     """
 
     def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single, Single]:
@@ -468,7 +468,7 @@ def one_sided(alpha: float, u: Double, v: Double) -> Double:
     return np.asarray(np.exp(np.clip(logs, -600, 600)))
 
 
-LEAST_RELATIVE_WEIGHT = 1e-6  # A component that weighs less, relative to the heaviest, is numerical noise.
+LEAST_RELATIVE_WEIGHT = 1e-6  # A lighter component, relative to the heaviest, is numerical noise.
 
 
 @dataclass
@@ -504,7 +504,7 @@ class Mixture:
         return cosines.astype(np.float64) + 1j * sines.astype(np.float64)
 
     def sketch(self, operator: FourierFeatures) -> NDArray[Any]:
-        """The mean sketch that such records have on average, under the operator's wave and dither.
+        """The expected sketch of such records, under the operator's wave and dither.
 
         Higher harmonics of the wave average out over the dither, so only the first, F_1, is counted.
         """
@@ -519,7 +519,7 @@ class Mixture:
         return np.broadcast_to(own, (len(self), *own.shape[1:])).copy()
 
     def variances(self) -> Double:
-        """Variance of each component along each column; one covariance is made at a time, as they may be large."""
+        """Variance of each component in each column, without keeping all covariances in memory."""
         shapes = self.shapes[:1] if self.model.tied else self.shapes
         own = [self.model.covariances(shape[None], self.locations.shape[1])[0].diagonal() for shape in shapes]
         return np.broadcast_to(np.stack(own), self.locations.shape).copy()
@@ -534,11 +534,11 @@ class Mixture:
         return Mixture(self.model, self.weights[which], self.locations[which], shapes)
 
     def untied(self) -> Mixture:
-        """The same mixture of diagonal Gaussians, with a shape for each component instead of one for all."""
+        """The mixture of diagonal Gaussians with a shape for each component instead of one for all."""
         return replace(self, model=DiagonalGaussian(), shapes=np.repeat(self.shapes, len(self), axis=0))
 
     def heavy(self) -> Mixture:
-        """The components that have weight, their weights made to sum to one."""
+        """The components that have weight, with weights normalised to a sum of one."""
         kept = self.some(self.weights > LEAST_RELATIVE_WEIGHT * self.weights.max())
         return replace(kept, weights=kept.weights / kept.weights.sum())
 

@@ -20,8 +20,8 @@ from sketchlearn.sketch.sums import Sketch
 STARTS_OF_HALVES = 3
 LEAST_RECORDS_PER_ROW = 3  # With fewer records per sampled row, a sketch adds little to the sample.
 ROWS_PER_COMPONENT = 10
-ITERATIONS = (200, 600)  # the latter for a mixture of k components that explains the sketch
-ITERATIONS_OF_MANY = (100, 100)  # the latter for a mixture of more components that does not: 0.9636 after 100 or 800
+ITERATIONS = (200, 600)  # the latter for k components with a good fit
+ITERATIONS_OF_MANY = (100, 100)  # the latter for more components without a good fit: 0.9636 after 100 or 800
 SMALL_COST = 5e-3  # Refinement can remove a squared residual as small as this, however precise the sketch is.
 HOPELESS_MISFIT = 1000.0  # Above it, refinement from clusters of rows never reached a good fit.
 LARGEST_EXCESS = 1.5  # of the cost of the true centers, in units of its expectation: 0.7 to 1.2 were observed

@@ -53,7 +53,7 @@ def tested(target: Target, mixture: Mixture, whitening: Whitening, hold: float) 
     """The test of a mixture fitted with this whitening and `hold`; `CorrelatedErrors` are for Gaussians only."""
     left = whitening(target.stacked(target.values - mixture.characteristic(target.frequencies)))
     steps = whitening(derivatives(target, mixture))
-    free = _free_directions(mixture, steps.shape[1])
+    free = free_directions(mixture, steps.shape[1])
     price = free.T @ ((hold * shape_coordinates(mixture))[:, None] * free)
     steps = steps @ free
     scale = 1 / np.sqrt(np.maximum(np.sum(steps**2, axis=0), 1e-300))
@@ -134,7 +134,7 @@ def _records(target: Target, mixture: Mixture, n: int, rng: np.random.Generator)
     return target.stacked(values, axis=1)
 
 
-def _free_directions(mixture: Mixture, n: int) -> Double:
+def free_directions(mixture: Mixture, n: int) -> Double:
     """An orthonormal basis of steps that keep the sum of weights, as columns."""
     per = 1 + mixture.locations.shape[1] if mixture.model.tied else n // len(mixture)
     slope = np.zeros((n, 1))

@@ -13,7 +13,6 @@ from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import (
     DiagonalGaussian,
     FrequencySet,
-    KnownGaussian,
     Mixture,
     Model,
     SphericalGaussian,
@@ -253,9 +252,8 @@ class Problem:
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
         """A mixture of this model; it, means and covariances are given in the units of the data."""
         unit = self.target.unit
-        if isinstance(model, KnownGaussian):
-            model = KnownGaussian(model.covariance / np.outer(unit, unit))
         locations = (means - self.target.origin) / unit - self.shift
+        model = model.in_units(1 / unit)
         return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
 
 
