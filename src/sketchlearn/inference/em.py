@@ -612,21 +612,21 @@ def gain_of_step(moments: Moments, before: Gaussians, after: Gaussians) -> float
 
 
 @dataclass(frozen=True)
-class SampledRows:
-    """Rows of a sample, and the box that they lie in."""
+class PilotRows:
+    """Rows of a sample for a pilot, and the box that they lie in."""
 
     rows: NDArray[Any]
     center: Double
     bound: Double
 
     @classmethod
-    def of(cls, rows: NDArray[Any]) -> SampledRows:
+    def of(cls, rows: NDArray[Any]) -> PilotRows:
         """Rows, with a box around them."""
         center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
         reach = np.maximum(rows.max(axis=0) - center, center - rows.min(axis=0)) * (1 + 2.0**-20)
         return cls(np.ascontiguousarray(rows), center, np.where(reach > 0, reach, np.maximum(np.abs(center), 1.0)))
 
-    def some(self, which: Any) -> SampledRows:
+    def some(self, which: Any) -> PilotRows:
         """Some of the rows."""
         return replace(self, rows=np.ascontiguousarray(self.rows[which]))
 
@@ -661,7 +661,7 @@ def pilot_mixture(
 
     Starts are tried on some rows, and the best continues on all. Least variances are chosen by held-out likelihood.
     """
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     n, d = rows.shape
     p = n_parameters(k, d, kind)
     deviation = np.sqrt(np.maximum(np.mean((rows - sample.center) ** 2, axis=0), 1e-300))
@@ -702,7 +702,7 @@ def _least_ratio(mixture: Gaussians, least: Double) -> float:
 
 
 def _clustered(
-    few: SampledRows,
+    few: PilotRows,
     scaled: NDArray[np.float32],
     unit: Double,
     k: int,

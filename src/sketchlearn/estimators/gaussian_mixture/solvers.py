@@ -32,7 +32,7 @@ from sketchlearn.inference.distributions import (
 )
 from sketchlearn.inference.em import (
     MStep,
-    SampledRows,
+    PilotRows,
     Start,
     gain_of_step,
     log_likelihoods,
@@ -184,7 +184,7 @@ def statistics_at_pilot(
     n, p = n_rows or len(rows), n_parameters(k, rows.shape[1], kind)
     few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
     mixture, step = pilot_mixture(few, k, kind, n, rng, _known(family.model))
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
         wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)

@@ -166,7 +166,7 @@ MOST_WHITENED = 1100
 EM_SAMPLES = 20_000
 TAIL_SHARE = 0.03  # of rows for EM from a wide Gaussian, as the density's tails are unreliable
 MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape of many components describes none of them well.
-HOPELESS_MISFIT = 30.0  # Above it, the covariance of the errors makes no difference.
+HOPELESS_RESIDUAL = 30.0  # squared, per degree of freedom: above it, no refinement reached a good fit
 HOLD = 2.0  # prior precision of log-variances around the common ones, for private sketches
 LEAST_RELATIVE_VARIANCE = 1e-3  # of a component, relative to the density's average component
 
@@ -238,7 +238,7 @@ def fit_test(problem: Problem, mixture: Mixture) -> FitTest:
     target = problem.plain.some(slice(0, MOST_WHITENED))
     errors = independent_errors(target)
     misfit = _per_freedom(problem, target, mixture, errors)
-    if misfit > HOPELESS_MISFIT:
+    if misfit > HOPELESS_RESIDUAL:
         return FitTest(misfit, 0.0)
     try:
         whitening = correlated_errors(target, mixture) if target.whole else errors
@@ -261,7 +261,7 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
     hold, errors = HOLD if target.released else 0.0, independent_errors(few)
     mixture, _ = levenberg_marquardt(few, start, errors, iterations=40, hold=hold)
     misfit = _per_freedom(problem, few, mixture, errors)
-    if misfit > HOPELESS_MISFIT:
+    if misfit > HOPELESS_RESIDUAL:
         return mixture, FitTest(misfit, 0.0)
     if not target.whole:
         return mixture, tested(few, mixture, errors, hold)

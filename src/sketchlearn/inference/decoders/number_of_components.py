@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.inference.decoders.gaussian_mixture import with_components
+from sketchlearn.inference.decoders.gaussian_mixture import HOPELESS_RESIDUAL, with_components
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import (
     CorrelatedErrors,
@@ -49,7 +49,6 @@ BEYOND = 4  # components beyond the best so far, at the end of a path
 NEEDLESS_BEYOND = 2  # the same, if the price of parameters rules them out
 WINDOW = 2  # around the best number, where mixtures are refined to the end
 ROUNDS = 4  # of whitening by the mixture chosen before
-HOPELESS_RESIDUAL = 30.0  # per degree of freedom: above it, the largest mixture never reached a good fit
 PAIRS = 3  # of components whose merger is tried
 NEARLY_GOOD_RESIDUAL = 3.0  # per degree of freedom: below it, a few more components may give a good fit
 LEAST_GAIN_PER_PARAMETER = 4.0  # of squared residuals; noise alone gives about 1.5
