@@ -249,6 +249,12 @@ class Problem:
         shapes = mixture.model.scaled(mixture.shapes, unit)
         return replace(mixture, model=mixture.model.in_units(unit), locations=locations, shapes=shapes)
 
+    def from_data_units(self, mixture: Mixture) -> Mixture:
+        """A mixture that is in the units of the data, in those of the problem."""
+        unit, model = self.target.unit, mixture.model
+        locations = (mixture.locations - self.target.origin) / unit - self.shift
+        return Mixture(model.in_units(1 / unit), mixture.weights, locations, model.scaled(mixture.shapes, 1 / unit))
+
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
         """A mixture of this model; it, means and covariances are given in the units of the data."""
         unit = self.target.unit

@@ -21,7 +21,6 @@ from sketchlearn.inference.errors.influence import (
     StandingRows,
     UndeterminedError,
     check_size,
-    in_own_units,
     independent_records,
 )
 from sketchlearn.inference.errors.mixtures import Steps
@@ -210,7 +209,7 @@ def errors_of_density(
             f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not determine their "
             "distribution well enough: keep rows beside it, with design(..., rows=500)"
         )
-    own = in_own_units(problem, density)
+    own = problem.from_data_units(density)
     problem = problem.without_harmonics(own)
     influence = _influence(sketch, problem, own)
     of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)

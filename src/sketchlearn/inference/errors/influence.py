@@ -22,7 +22,6 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import Bounded
 from sketchlearn.inference.calibration import WeightedRows, calibrated, calibration_residuals
-from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import derivatives, scaled_factor
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import Mixture
@@ -119,14 +118,6 @@ def hidden_by_noise(target: Target, k: int) -> str:
         f"{LARGEST_NOISE} other clusters may fit as well: release more records, with a larger epsilon or "
         "with delta > 0, or ask for fewer clusters"
     )
-
-
-def in_own_units(problem: Problem, density: Mixture) -> Mixture:
-    """A mixture in the units of the data, converted to those of the problem."""
-    unit, model = problem.target.unit, density.model
-    shapes = model.scaled(density.shapes, 1 / unit)
-    locations = (density.locations - problem.target.origin) / unit - problem.shift
-    return Mixture(model.in_units(1 / unit), density.weights, locations, shapes)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from sketchlearn.inference.errors.influence import (
     StandingRows,
     UndeterminedError,
     check_size,
-    in_own_units,
     independent_records,
     least_rows,
 )
@@ -171,7 +170,7 @@ def errors_of_sketch(
     sketch: Sketch, problem: Problem, density: Mixture, covariance_type: str, rng: np.random.Generator
 ) -> dict[str, Double]:
     """Standard errors of a mixture that fits the sketch."""
-    own = in_own_units(problem, density)
+    own = problem.from_data_units(density)
     target = problem.without_harmonics(own).plain
     _check_records(sketch, own)
     parameters = Parameters(own, target.unit, covariance_type)
