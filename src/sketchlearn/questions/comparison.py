@@ -179,7 +179,7 @@ def _proportion_shift(
 
 
 SILENT_WEIGHT = 0.1  # Frequencies where the records' characteristic function vanishes count a little, too.
-LEAST_VARIANCE = 0.05  # that a value is measured in, in its mean square
+LEAST_VALUE_VARIANCE = 0.05  # that a value is measured in, in its mean square
 CLEAR_DEVIATIONS = 3.0  # of noise: smaller values have no phase to speak of
 NAMED_COLUMNS = 3  # in the sentence
 DISTINCT_PER_GROUP = 100  # records; with 9 in 4 groups, 40 % of true hypotheses were rejected at the 5 % level
@@ -304,7 +304,7 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
     else:  # a density follows some of the noise: what does not stand out of it must not count more
         signal = np.where(size > CLEAR_DEVIATIONS**2 * noise.parts * Released.of(pooled).variances, size, 0)
     square = np.maximum(size + noise.variances, 1e-300)
-    variances = np.maximum(noise.variances + noise.parts * private.variances, LEAST_VARIANCE * square)
+    variances = np.maximum(noise.variances + noise.parts * private.variances, LEAST_VALUE_VARIANCE * square)
     weights = (signal / square + SILENT_WEIGHT) / variances
     return np.asarray(weights / weights.sum())
 

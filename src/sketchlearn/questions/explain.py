@@ -34,7 +34,6 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
-from sketchlearn.inference.errors.influence import in_own_units
 from sketchlearn.inference.errors.mixtures import errors_over_bound
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.questions.density_maps import draw_decay, draw_landscape
@@ -78,7 +77,7 @@ class Advice:
         name = next((name for name in CENTERS if name in errors), "")
         worst = float(np.nanmax(errors[name])) if name else 0.0
         if name == "means_" and outcome.status is Status.EXPLAINED:
-            explaining = in_own_units(problem, fitted.fitted_model().density)
+            explaining = problem.from_data_units(fitted.fitted_model().density)
         over = None if explaining is None else errors_over_bound(problem, explaining, np.random.default_rng(0))
         return cls(problem.n_components, n_records, gain, freedom, enough, worst, name, over)
 
@@ -276,7 +275,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (residual ...).
+    Nothing is wrong: fitted on all rows: they were few enough to be kept; ... (residual ...).
     """
     rng = np.random.default_rng(random_state)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:

@@ -14,11 +14,10 @@ from sketchlearn.core.packages import required
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import SketchEstimator
 from sketchlearn.estimators.choice import Basis, ClusterChoice
-from sketchlearn.inference.decoders.gaussian_mixture import merge_components
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target, fourier_part
-from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.distributions import Mixture, merge_components
 from sketchlearn.inference.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.questions.comparison import Change, effective_count, two_sample_test

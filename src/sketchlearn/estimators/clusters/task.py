@@ -19,7 +19,7 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import part_of
-from sketchlearn.inference.tilting import Atoms, Column
+from sketchlearn.inference.tilting import Column, SupportPoints
 from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss
 from sketchlearn.sketch.sums import Sketch
 
@@ -115,7 +115,7 @@ MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 an
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 
 
-def doubts_of_atoms(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
+def doubts_of_atoms(task: Task, atoms: SupportPoints, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count

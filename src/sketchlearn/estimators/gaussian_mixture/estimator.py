@@ -81,7 +81,7 @@ SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "dia
 
 
 ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
-LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
+LEAST_COLUMN_VARIANCE = 1e-300  # of a column that is constant within all components
 VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
 
 
@@ -380,7 +380,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
 
     def distance_units(self, model: FittedGaussians) -> Double:
         within = model.density.weights @ model.density.variances()
-        return np.sqrt(np.maximum(within, LEAST_VARIANCE))
+        return np.sqrt(np.maximum(within, LEAST_COLUMN_VARIANCE))
 
     def fitted_again(self, model: FittedGaussians, sample: WeightedRows) -> Callable[[Double], Double]:
         mixture = model.density

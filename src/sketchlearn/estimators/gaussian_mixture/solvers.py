@@ -32,7 +32,7 @@ from sketchlearn.inference.distributions import (
 )
 from sketchlearn.inference.em import (
     MStep,
-    SampledRows,
+    PilotRows,
     Start,
     gain_of_step,
     log_likelihoods,
@@ -40,7 +40,7 @@ from sketchlearn.inference.em import (
     weighted_em,
 )
 from sketchlearn.inference.kmeans import nearest
-from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
+from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, cluster_gaussians, clusters_of_rows, halves
 from sketchlearn.sketch.priority_sample import Keeping
 from sketchlearn.sketch.sums import Sketch
 
@@ -77,7 +77,7 @@ def fit_mixture_of_rows(
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
-    start = clouds(clusters, rows)
+    start = cluster_gaussians(clusters, rows)
     found = family.fitted(rows, rng, starts=[start.parts()] if len(start) == len(clusters) else [])
     own = problem.in_own_units(family.model, *found.parts())
     status = Status.ALL_ROWS if sample.complete else Status.ROWS
@@ -105,7 +105,7 @@ def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Fam
 
 
 STARTS, ROUNDS = 5, 200
-LEAST_VARIANCE = 1e-6  # in the mean variance of the columns, as scikit-learn's GaussianMixture adds it
+COVARIANCE_FLOOR = 1e-6  # in the mean variance of the columns, as scikit-learn's GaussianMixture adds it
 ENOUGH = 1e-6  # nats by which a round must raise the bound
 NO_TEST = FitTest(0.0, None)  # cells leave nothing to compare with
 
@@ -117,7 +117,7 @@ def fit_mixture_of_cells(cells: Cells, k: int, kind: str, rng: np.random.Generat
     rows, squares = cells.means - middle, cells.squares
     size = np.sqrt(cells.shares @ (rows**2 + squares))
     units = np.where(size > 0, size, 1.0)
-    floor = LEAST_VARIANCE * max(float(np.mean(size**2)), 1e-300)
+    floor = COVARIANCE_FLOOR * max(float(np.mean(size**2)), 1e-300)
     best: tuple[float, Double, Double, Double] | None = None
     for start in range(STARTS):
         scale = np.ones_like(units) if start % 2 == 0 else units  # k-means in the columns' own units, or in deviations
@@ -184,7 +184,7 @@ def statistics_at_pilot(
     n, p = n_rows or len(rows), n_parameters(k, rows.shape[1], kind)
     few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
     mixture, step = pilot_mixture(few, k, kind, n, rng, _known(family.model))
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
         wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)
