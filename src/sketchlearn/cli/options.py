@@ -1,11 +1,13 @@
-"""Arguments and options that the verbs share."""
+"""Arguments and options that the commands share."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from sketchlearn.core.packages import required
 from sketchlearn.estimators.registry import DESIGNS, designs
@@ -16,6 +18,25 @@ NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record 
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
 AUTO, ALL, NONE = "auto", "all", "none"
+#: options that help lists under a head of their own, as few need them
+_reading = partial(typer.Option, rich_help_panel="Reading tables")
+_designing = partial(typer.Option, rich_help_panel="The operator")
+running = partial(typer.Option, rich_help_panel="Running")
+_signing = partial(typer.Option, rich_help_panel="Signatures")
+
+
+class GroupedHelp(TyperCommand):
+    """A command whose help lists its options in groups; without rich, which takes longer to import than all else."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                default = "Arguments" if param.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
 def _number(text: Any, otherwise: str = "") -> int:
@@ -96,30 +117,28 @@ DesignComponents = Annotated[
     ),
 ]
 MaxClusters = Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
-Exclude = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
+Columns = Annotated[str | None, _reading(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
+Exclude = Annotated[str | None, _reading(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
 SchemaOption = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         "--schema", metavar="auto|FILE", help="Take text, categories, dates and flags, too: as proposed, or by a file."
     ),
 ]
-NumericOnly = Annotated[
-    bool, typer.Option("--numeric-only", help="Leave out columns that are not numbers, and say which.")
-]
+NumericOnly = Annotated[bool, _reading("--numeric-only", help="Leave out columns that are not numbers, and say which.")]
 Delimiter = Annotated[
     str | None,
-    typer.Option(metavar="CHARACTER", help="What is between the cells of CSV (tab for tabs); by default as seen."),
+    _reading(metavar="CHARACTER", help="What is between the cells of CSV (tab for tabs); by default as seen."),
 ]
-Decimal = Annotated[str | None, typer.Option(metavar="[.|,]", help="The decimal point of CSV; by default as seen.")]
+Decimal = Annotated[str | None, _reading(metavar="[.|,]", help="The decimal point of CSV; by default as seen.")]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
+    _reading("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The encoding of CSV that is not UTF-8, such as cp1252 or latin-1.")
+    str | None, _reading(metavar="NAME", help="The encoding of CSV that is not UTF-8, such as cp1252 or latin-1.")
 ]
-NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
+NullsOption = Annotated[Nulls, _reading(help="Refuse missing values, or drop rows that have any.")]
 UnitColumn = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Ids of people (or the like) that releases shall protect, instead of rows."),
@@ -127,20 +146,20 @@ UnitColumn = Annotated[
 RowsPerUnit = Annotated[
     int | None, typer.Option(min=1, help="With --unit: how many rows of each of them count at most.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
+Seed = Annotated[int, running(min=0, help="Seed of all random choices.")]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")
+    str | None, _signing("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")
 ]
 Trusted = Annotated[
     list[str] | None,
-    typer.Option(
+    _signing(
         "--trusted", metavar="FILE", help="Accept only sketches signed by this public key; give it again for more keys."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]
 Progress = Annotated[
     bool | None,
-    typer.Option("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
+    running("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
 ]
 
 
@@ -152,32 +171,29 @@ def _known_task(name: str) -> str:
 
 TaskOption = Annotated[
     str,
-    typer.Option(
-        metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."
-    ),
+    _designing(metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."),
 ]
 DesignTargets = Annotated[
     str | None,
-    typer.Option(
+    _designing(
         "--targets",
         metavar="A,B,...",
         help="For --task kernel: names or positions of the targets; by default the last column.",
     ),
 ]
-Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
+Frequencies = Annotated[int | None, _designing(min=1, help="Size of the sketch; by default 10 per parameter.")]
 Subsample = Annotated[
     Any,
-    typer.Option(
+    _designing(
         parser=_touched,
         metavar="auto|all|R",
         help="How many frequencies a record contributes to; auto takes fewer where --n-rows is large.",
     ),
 ]
-Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
+Wave = Annotated[str, _designing(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
+Jobs = Annotated[int | None, running("--jobs", "-j", help="Threads; by default all cores.")]
 DeviceOption = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto."),
+    str | None, running("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto.")
 ]
 
 
@@ -194,18 +210,17 @@ Plot = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),
+    _designing(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),
 ]
 Standardize = Annotated[
-    bool,
-    typer.Option("--standardize", help="Measure errors in standard deviations, so that units do not matter."),
+    bool, _designing("--standardize", help="Measure errors in standard deviations, so that units do not matter.")
 ]
 Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
+    bool, _designing("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
 ]
 Directions = Annotated[
     Any,
-    typer.Option(
+    _designing(
         "--directions",
         parser=_directions,
         metavar="auto|none|P",
@@ -214,7 +229,7 @@ Directions = Annotated[
 ]
 Along = Annotated[
     str | None,
-    typer.Option(
+    _designing(
         "--along",
         metavar="A,B,...",
         help="Columns that are not clustered on, but summed in each cluster: names or positions.",
@@ -232,7 +247,7 @@ AssumePublicSample = Annotated[
     typer.Option("--assume-public-sample", help="The rows of --sample are public: a private sketch takes no others."),
 ]
 MinRecords = Annotated[
-    int, typer.Option(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
+    int, running(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
 ]
 SafeCsv = Annotated[
     bool, typer.Option("--safe-csv", help="Put ' before text that a spreadsheet would take for a formula.")

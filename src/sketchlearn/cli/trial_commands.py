@@ -1,4 +1,4 @@
-"""`sketchlearn benchmark` and `demo`: sketchlearn tried on generated rows."""
+"""`sketchlearn benchmark` and `demo`: sketchlearn on generated rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli.input_output import report
+from sketchlearn.cli.files import tell
 from sketchlearn.cli.options import Json
 
 D, M, K = 10, 1000, 10  # columns, frequencies and clusters
@@ -50,7 +50,7 @@ def benchmark(
     seconds = timeit.timeit(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
     figures["decoding_seconds"] = seconds
     lines.append(f"  {f'decoding, {K} clusters':44}{seconds:14.2f} s")
-    report(json, figures, *lines)
+    tell(json, figures, *lines)
 
 
 def demo(

@@ -32,6 +32,7 @@ from sketchlearn.collector.epochs import COLLECTOR, Epoch, batch_number, digest_
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import FormatError
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import whole
@@ -43,7 +44,7 @@ from sketchlearn.sketch.sums import LARGEST_INTEGER, Release, Sketch
 NOISE_ROOM = 64  # Deviations of noise that must fit beside the sums: discrete Laplace noise exceeds them once in 10^39.
 
 
-class RefusedError(ValueError):
+class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from sketchlearn.core.errors import InvalidValueError
+
 START = "0" * 64  # what the first entry has in place of a digest
 
 
-class BrokenChainError(ValueError):
+class BrokenChainError(InvalidValueError):
     """An entry does not follow from the one before it."""
 
 

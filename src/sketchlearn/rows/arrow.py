@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import either
 from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.rows.schemas.text import text_of
 from sketchlearn.rows.source_base import Floats, reading
@@ -147,7 +148,7 @@ def _one_array(column: Any) -> Any:
 def remedy_for(word: str) -> str:
     """What can be done about a column that holds text, dates or the like instead of numbers."""
     if word in ("text", "categories", "dates", "times"):
-        return "encode it with a schema (skl.schema)"
+        return f"encode it with a schema ({either('skl.schema', 'sketchlearn schema')})"
     if word in (*NO_SINGLE_VALUES.values(), "maps"):
         return remedy_for_cells(word)
     return "convert it to float"

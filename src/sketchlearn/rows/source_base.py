@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
 Floats = NDArray[np.floating[Any]]
@@ -214,7 +215,8 @@ class Source(ABC):
         gaps = np.argwhere(np.isnan(block.rows))
         if len(gaps):
             row, position = (int(i) for i in gaps[0])
-            raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
+            drop = either('read with nulls="drop"', "use --nulls drop")
+            raise InvalidValueError(f"{block.name(row)}, {self._gap(position)}", f"fill it, or {drop}")
 
     def _gap(self, position: int) -> str:
         """That a value is missing, in words."""
@@ -256,9 +258,10 @@ def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -
     positions = by_name(names, wanted, place)
     if list(positions) != sorted(positions):
         found = listed([names[i] for i in sorted(positions)])
-        raise ValueError(
-            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}: "
-            "put the columns into that order, or choose them with source(data, columns=[...])"
+        chosen = either("source(data, columns=[...])", "--columns")
+        raise InvalidValueError(
+            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}",
+            f"put the columns into that order, or choose them with {chosen}",
         )
     return positions
 

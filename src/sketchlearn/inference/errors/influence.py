@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import Bounded
 from sketchlearn.inference.calibration import WeightedRows, calibrated, left_to_chance
@@ -91,7 +92,7 @@ MOST_NOISE_SHARE = 0.25  # of what a cluster adds to the sketch
 RELATIVE_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
 
 
-class UndeterminedError(ValueError):
+class UndeterminedError(InvalidValueError):
     """Why standard errors cannot be told, as a sentence that names the remedy."""
 
 
@@ -224,10 +225,13 @@ def check_size(target: Target, mixture: Mixture) -> None:
 
 PARAMETERS_PER_BLOCK = 512
 
-NO_ROWS = (
-    "the result is that of rows which were given beside the sketch, and of those it is not known how they were chosen: "
-    "keep rows in the sketch, with design(..., rows=500)"
-)
+
+def no_rows() -> str:
+    """Why the errors of a fit on given rows are not known."""
+    return (
+        "the result is that of rows which were given beside the sketch, and of those it is not known how they were "
+        f"chosen: keep rows in the sketch, with {called('design', '...', rows=500)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,7 @@ class StandingRows:
         """Those of a sketch that keeps rows."""
         kept = sketch.kept
         if kept is None or not len(kept):
-            raise UndeterminedError(NO_ROWS)
+            raise UndeterminedError(no_rows())
         drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.openness)
         decided = decided and not kept.complete
         return cls(sketch, kept, drawn, calibrated(sketch, [drawn], rng)[0] if decided else drawn, decided)

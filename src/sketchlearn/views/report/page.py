@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from sketchlearn.core.containers import write
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import in_digits, printable
 from sketchlearn.core.packages import __version__
 from sketchlearn.estimators.base.components import FittedComponents
@@ -18,7 +19,7 @@ from sketchlearn.inference.errors.values import RowMean
 from sketchlearn.questions.comparison import LEVEL, TIMES, ColumnDrift, Drift, LevelShift, two_sample_test
 from sketchlearn.questions.profiles import Profiles, has_profiles, profiles
 from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED, Ledger
-from sketchlearn.sketch.sums import FEW_RECORDS, Sketch, require_enough_shares
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
 from sketchlearn.views.report.clusters import cluster_section, cluster_shares, differs, titled
 from sketchlearn.views.report.columns import column_section, table_columns
 from sketchlearn.views.report.elements import (

@@ -8,17 +8,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.wanted_files import refuse_own_file, wanted_file
+from sketchlearn.cli.errors import misused, say
 from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sketchlearn.rows.schemas.table_schema import Schema
     from sketchlearn.rows.source_base import Source
     from sketchlearn.sketch.sums import Sketch
+
 
 STANDARD = "-"
 
@@ -164,7 +167,6 @@ def files_from(arguments: list[str]) -> list[str]:
 
 def schema_from(path: str) -> Schema:
     """The schema of a file."""
-    from sketchlearn.cli.wanted_files import wanted_file
     from sketchlearn.files.designs import schema_from_bytes
 
     with wanted_file("schema", path, named(path)):
@@ -258,7 +260,7 @@ def _same(a: str, b: str) -> bool:
         return os.path.realpath(a) == os.path.realpath(b)
 
 
-def report(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
+def tell(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
     """Prints the figures as one JSON object, or the lines for people, control characters in them escaped.
 
     The lines go to standard error if the result itself goes to standard output.
@@ -277,3 +279,132 @@ def note(*lines: str) -> None:
 
 def _plain(item: Any) -> Any:
     return item.tolist() if hasattr(item, "tolist") else str(item)
+
+
+MOST_BYTES = 1 << 27  # A larger file is not looked into.
+OTHER_REMEDY = "sketchlearn info {path} says more"
+#: (wanted, found) -> what to do about it
+REMEDIES = {
+    ("sketch", "design"): "sketchlearn sketch DATA --design {path} -o FILE makes a sketch",
+    ("sketch", "model"): "give the sketch that it was learned from",
+    ("sketch", "table of rows"): "first type sketchlearn sketch {path} -k K -o FILE, then this command with FILE",
+    ("design", "sketch"): "give the design that it was made with",
+    ("design", "model"): "sketchlearn design DATA -k K -o FILE makes a design",
+    ("design", "table of rows"): "sketchlearn design {path} -k K -o FILE makes a design",
+    ("model", "design"): "sketchlearn fit learns a model from a sketch",
+    ("model", "sketch"): "sketchlearn fit kmeans -k K {path} -o FILE learns a model",
+    ("model", "table of rows"): "sketchlearn fit learns a model from a sketch",
+    ("design", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE makes a design",
+    ("sketch", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE is the first step to a sketch",
+    ("schema", "table of rows"): "sketchlearn schema {path} -o FILE proposes one",
+}
+
+
+@contextmanager
+def wanted_file(wanted: str, path: str, name: str) -> Iterator[None]:
+    """Errors of reading a sketch, a design or a model, with the name of the file and what it is instead."""
+    from sketchlearn.core.limits import FormatError
+    from sketchlearn.files.sketches import WrongKindError
+    from sketchlearn.rows.paths import holds_rows
+
+    try:
+        yield
+    except WrongKindError as error:
+        raise ValueError(_sentence(wanted, error.found, path, name)) from None
+    except FormatError as error:
+        if holds_rows(path):
+            raise ValueError(_sentence(wanted, "table of rows", path, name)) from None
+        raise ValueError(f"{name}: {error}") from None
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
+
+
+def refuse_own_file(path: str) -> None:
+    """Refuses a sketch, a design or a model where rows are wanted."""
+    from sketchlearn.files.sketches import kind_of
+    from sketchlearn.rows.paths import holds_rows
+
+    if holds_rows(path) or os.path.getsize(path) > MOST_BYTES:
+        return
+    if found := kind_of(Path(path).read_bytes()):
+        raise ValueError(f"{path} is a {found}, not a table of rows: give the file with the rows")
+
+
+def _sentence(wanted: str, found: str, path: str, name: str) -> str:
+    return f"{name} is a {found}, not a {wanted}: {REMEDIES.get((wanted, found), OTHER_REMEDY).format(path=path)}"
+
+
+# What formulas begin with (OWASP, "CSV injection"); the last four are what Japanese keyboards have for the first four.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def safe_cells(row: Iterable[Any]) -> list[Any]:
+    """The cells of a row, with ' before text that begins like a formula; numbers stay as they are.
+
+    >>> safe_cells(["=cmd|' /C calc'!A0", "price", -1.5])
+    ["'=cmd|' /C calc'!A0", 'price', -1.5]
+    """
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell for cell in row]
+
+
+def csv_lines(file: TextIO, rows: Iterable[Iterable[Any]], *, safe: bool = False) -> None:
+    """Writes rows as lines of CSV, None as an empty cell.
+
+    >>> import sys
+    >>> csv_lines(sys.stdout, [["id", "label"], ["=1", None], ["a, b", 2]], safe=True)
+    id,label
+    '=1,
+    "a, b",2
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    # before version 3.13, Python does not quote a \r where lines end in \n
+    quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in rows:
+        cells = safe_cells(row) if safe else list(row)
+        (quoting if any(isinstance(cell, str) and "\r" in cell for cell in cells) else writer).writerow(cells)
+
+
+LARGEST_SAMPLE = 20_000  # rows: a fit works on them many times
+
+
+@dataclass(frozen=True)
+class SampleFiles:
+    """The files of --sample, none if it was not given, and how they are read."""
+
+    paths: list[str]
+    arguments: dict[str, Any]
+    assume_public: bool
+
+    @classmethod
+    def of(
+        cls,
+        sample: str | None,
+        assume_public: bool,
+        delimiter: str | None,
+        decimal: str | None,
+        header: bool | None,
+        encoding: str | None,
+    ) -> Self:
+        arguments = source_arguments(None, "drop", None, False, delimiter, decimal, header, encoding)
+        return cls([] if sample is None else files_from([sample]), arguments, assume_public)
+
+    def rows(self, operator: Any, seed: int) -> NDArray[Any] | None:
+        """The rows without those that have missing values; of many, some."""
+        import numpy as np
+
+        from sketchlearn.core.randomness import row_chooser
+        from sketchlearn.rows.sampling import sample as some_of
+
+        if not self.paths:
+            return None
+        rows = rows_from(self.paths, **self.arguments)
+        rows = rows if operator.columns is None else rows.only(operator.columns)
+        some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, row_chooser(seed))
+        if not len(some):
+            raise ValueError("--sample has no rows: give some, or leave it out")
+        if some.shape[1] != operator.n_features:
+            raise ValueError(f"--sample has {some.shape[1]} columns, but the sketch has {operator.n_features}")
+        if len(some) > LARGEST_SAMPLE:
+            which = "drawn at random" if from_all_over else "the first"
+            say(f"of --sample, {LARGEST_SAMPLE:,} rows are used ({which})")
+        return np.asarray(some[:LARGEST_SAMPLE])
