@@ -11,8 +11,7 @@ import typer
 
 from sketchlearn.cli import options
 from sketchlearn.cli.errors import FAILED, misused, say
-from sketchlearn.cli.files import STANDARD, check_paths, files_from, remarks_said_once, source_arguments, tell, write
-from sketchlearn.cli.options import Json
+from sketchlearn.cli.files import STANDARD, check_paths, files_from, remarks_said_once, tell, write
 from sketchlearn.cli.tables import records_in_words
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def serve(
     serve_until_ended(Serving(*where))
 
 
-def verify(folder: Folder, database: DatabaseUrl = None, json: Json = False) -> None:
+def verify(folder: Folder, database: DatabaseUrl = None, json: options.Json = False) -> None:
     """Check that every sum of a collector is the sum of the reports that it keeps.
 
     It may run while the collector does. Exit code 1 if anything is wrong.
@@ -114,9 +113,11 @@ Certificate = Annotated[
 Attempts = Annotated[int, typer.Option(min=1, help="How often a request is tried, with longer and longer pauses.")]
 
 
+@options.grouped
 def push(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Tables, or sketch files, to be sent.")],
     to: Url,
+    tables: options.ReadingOptions,
     collection: Name,
     token: TokenFile = None,
     certificate: Certificate = None,
@@ -133,14 +134,6 @@ def push(
     second_token: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --second-key: this sender's token there.")
     ] = None,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    numeric_only: options.NumericOnly = False,
-    nulls: options.NullsOption = options.Nulls.error,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     jobs: options.Jobs = None,
     json: options.Json = False,
 ) -> None:
@@ -163,8 +156,7 @@ def push(
     paths = files_from(data) if not all(_is_sketch(path) for path in data) else data
     if paths == [STANDARD]:
         raise misused("push needs files: save standard input to one first")
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
-    reading = Reading(n_jobs=jobs, **arguments)
+    reading = Reading(n_jobs=jobs, **tables.arguments())
     operator = None
     for path in paths:
         name = _report_id(path, collection, reading)

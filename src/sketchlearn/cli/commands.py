@@ -67,23 +67,10 @@ def sketchlearn(
     del version
 
 
-for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
-    app.command(cls=GroupedHelp)(before_fit)
+COMMANDS = (
+    *(schema, design, sketch, merge, subtract, privatize, select_classes, info, choose, predict, report, sample),
+    *(compare, watch, marginal, explain, keygen, serve, push, pull, verify, benchmark, demo),
+)
+for command in COMMANDS:
+    app.command(cls=GroupedHelp)(command)
 app.add_typer(fit, name="fit")
-for after_fit in (
-    predict,
-    report,
-    sample,
-    compare,
-    watch,
-    marginal,
-    explain,
-    keygen,
-    serve,
-    push,
-    pull,
-    verify,
-    benchmark,
-    demo,
-):
-    app.command(cls=GroupedHelp)(after_fit)

@@ -13,13 +13,12 @@ from sketchlearn.cli import options
 from sketchlearn.cli.errors import misused, say
 from sketchlearn.cli.files import (
     check_paths,
-    columns_from,
     files_from,
     named,
     note,
     read,
     rows_from,
-    source_arguments,
+    schema_from,
     tell,
     wanted_file,
     write,
@@ -32,14 +31,12 @@ if TYPE_CHECKING:
     from sketchlearn.rows.source_base import Source
 
 
+@options.grouped
 def schema(
     data: options.Data,
+    table: options.CsvOptions,
     output: options.SchemaOutput = None,
     exclude: options.Exclude = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     json: options.Json = False,
 ) -> None:
     """Propose how the columns of a table become numbers: text, categories, dates and flags, too.
@@ -53,14 +50,12 @@ def schema(
       sketchlearn schema day1.csv -o schema.json
       sketchlearn design day1.csv -k 3 --schema schema.json --rows 500 -o encoded.json
     """
-    from sketchlearn.cli.files import source_arguments
     from sketchlearn.files.designs import schema_to_bytes
     from sketchlearn.rows.source import schema as proposed
 
     paths = files_from(data)
     check_paths(paths, [output], json=json)
-    arguments = source_arguments(None, "error", exclude, False, delimiter, decimal, header, encoding)
-    found = proposed(rows_from(paths, **arguments))
+    found = proposed(rows_from(paths, exclude=exclude or (), **table.csv_arguments()))
     if output is not None:
         write(output, schema_to_bytes(found))
     tell(json, {"output": output, "schema": found.to_json()}, *str(found).splitlines(), output=output)
@@ -76,22 +71,29 @@ Designed: TypeAlias = "tuple[Operator, dict[str, Any]]"
 class Choices:
     """What a user says about an operator: arguments of the function `design`."""
 
-    n_components: int | None
-    task: str = "kmeans"
-    n_frequencies: int | None = None
-    wave: str = "exponential"
-    seed: int = 0
+    n_components: options.DesignComponents = None
+    task: options.TaskOption = "kmeans"
+    targets: options.DesignTargets = None
+    n_frequencies: options.Frequencies = None
+    wave: options.Wave = "exponential"
+    seed: options.Seed = 0
+    rows: options.Rows = None
+    standardize: options.Standardize = False
+    normalize: options.Normalize = False
+    n_directions: options.Directions = options.AUTO
+    along: options.Along = None
+    # what the command `design` alone has options for
+    subsample: int | str | None = options.AUTO
     n_rows: int | None = None
     epsilon: float | None = None
     delta: float = 0.0
     neighbors: str = "add-remove"
-    rows: int | None = None
-    standardize: bool = False
-    subsample: int | str | None = "auto"
-    n_directions: int | str | None = "auto"
-    normalize: bool = False
-    targets: tuple[Any, ...] | None = None
-    along: tuple[Any, ...] | None = None
+
+    @property
+    def of_design_alone(self) -> bool:
+        """Whether there is a choice that goes with no design file."""
+        given = self.rows is not None or self.standardize or self.normalize or self.along is not None
+        return given or self.n_directions != options.AUTO
 
 
 def read_design(path: str) -> Operator:
@@ -183,21 +185,13 @@ def _with_columns(operator: Operator, columns: tuple[Any, ...] | None) -> Operat
     return operator.with_columns(columns)
 
 
+@options.grouped
 def design(
     output: options.Output,
-    n_components: options.DesignComponents = None,
+    choices: Choices,
+    tables: options.ReadingOptions,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
-    task: options.TaskOption = "kmeans",
-    targets: options.DesignTargets = None,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    numeric_only: options.NumericOnly = False,
     schema: options.SchemaOption = None,
-    nulls: options.NullsOption = options.Nulls.error,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -205,19 +199,11 @@ def design(
     images: Annotated[
         str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
     ] = None,
-    n_frequencies: options.Frequencies = None,
     subsample: options.Subsample = options.AUTO,
-    wave: options.Wave = "exponential",
-    seed: options.Seed = 0,
     n_rows: Annotated[int | None, typer.Option(help="About how many records there will be.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For private releases: the planned epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="For private releases: the planned delta.")] = 0.0,
     neighbors: options.NeighborsOption = options.Neighbors.add_remove,
-    rows: options.Rows = None,
-    standardize: options.Standardize = False,
-    normalize: options.Normalize = False,
-    directions: options.Directions = options.AUTO,
-    along: options.Along = None,
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
@@ -261,11 +247,14 @@ def design(
     from sketchlearn.files.designs import design_to_bytes
     from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
+    planned = {"subsample": subsample, "n_rows": n_rows, "epsilon": epsilon, "delta": delta}
+    choices = replace(choices, neighbors=neighbors.value, **planned)
+    task, columns = choices.task, tables.columns
     if images is not None and (data or bounds is None):
         raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
-    if images is not None and (n_components, n_frequencies, n_rows, epsilon) != (None,) * 4:
+    if images is not None and (choices.n_components, choices.n_frequencies, n_rows, epsilon) != (None,) * 4:
         raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
-    if images is not None and (rows is not None or standardize or normalize):
+    if images is not None and (choices.rows is not None or choices.standardize or choices.normalize):
         raise misused(
             "--rows, --standardize and --normalize are for clusters and mixtures: leave them out with --images"
         )
@@ -273,39 +262,22 @@ def design(
         raise misused("--schema says how columns of DATA become numbers: give DATA")
     if bool(data) == (bounds is not None):
         raise misused("give either DATA to draw a sample from, or --bounds")
-    if n_components is None and DESIGNS.get(task, False) and images is None:
+    if choices.n_components is None and DESIGNS.get(task, False) and images is None:
         raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
-    spent = (n_rows, epsilon, delta, neighbors.value)
-    choices = Choices(
-        n_components,
-        task,
-        n_frequencies,
-        wave,
-        seed,
-        *spent,
-        rows,
-        standardize,
-        subsample,
-        directions,
-        normalize,
-        columns_from(targets, "--targets"),
-        columns_from(along, "--along"),
-    )
-    arguments = source_arguments(
-        columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding, schema
-    )
-    chosen = arguments["columns"]
+    arguments = tables.arguments()
+    if schema is not None:
+        arguments["schema"] = schema if schema == "auto" else schema_from(schema)
     paths = files_from(data or [])
     check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
-        (operator, made), task = design_for_images(images, bounds, seed, chosen), "images"
+        (operator, made), task = design_for_images(images, bounds, choices.seed, columns), "images"
     elif bounds is not None:
-        operator, made = design_on_bounds(bounds, choices, chosen)
+        operator, made = design_on_bounds(bounds, choices, columns)
     else:
         shown = sys.stderr.isatty() if progress is None else progress
         (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices, progress=shown)
     write(output, design_to_bytes(operator, made))
-    with_k = "" if n_components is None else f" with k = {n_components}"
+    with_k = "" if choices.n_components is None else f" with k = {choices.n_components}"
     figures = {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words}
     tell(
         json,

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sketchlearn.cli.errors import misused, say
+from sketchlearn.cli.options import AssumePublicSample, CsvOptions, Sample
 from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
@@ -85,20 +87,6 @@ def model_from(path: str) -> Any:
         return model_from_bytes(read(path))
 
 
-def columns_from(text: str | None, option: str = "--columns") -> tuple[Any, ...] | None:
-    """The columns of `--columns a,b`: names, or positions if all are whole numbers.
-
-    >>> columns_from("a, b"), columns_from("0,2")
-    (('a', 'b'), (0, 2))
-    """
-    if text is None:
-        return None
-    names = tuple(name.strip() for name in next(csv.reader([text])))
-    if not all(names):
-        raise misused(f"{option} {text}: give names with commas between them, such as a,b")
-    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
-
-
 def files_by_label(arguments: list[str]) -> dict[str, str]:
     """The file of each class, of arguments LABEL=SKETCH.
 
@@ -114,35 +102,6 @@ def files_by_label(arguments: list[str]) -> dict[str, str]:
             raise misused(f"the label {label} is given twice: merge the sketches of one class first")
         files[label] = path
     return files
-
-
-def source_arguments(
-    columns: str | None,
-    nulls: str,
-    exclude: str | None,
-    numeric_only: bool,
-    delimiter: str | None,
-    decimal: str | None,
-    header: bool | None,
-    encoding: str | None,
-    schema: str | None = None,
-) -> dict[str, Any]:
-    """The arguments of `source` that the options for reading stand for.
-
-    >>> arguments = source_arguments(None, "error", "id, name", True, "tab", None, None, None)
-    >>> arguments["exclude"], arguments["delimiter"]
-    (('id', 'name'), '\\t')
-    """
-    delimiter = "\t" if delimiter in ("tab", "\\t") else delimiter
-    if delimiter is not None and len(delimiter) != 1:
-        raise misused(f"--delimiter must be one character, such as ';', or tab, not {delimiter!r}")
-    if decimal not in (None, ".", ","):
-        raise misused(f"--decimal must be . or , and not {decimal!r}")
-    chosen, excluded = columns_from(columns), columns_from(exclude, "--exclude") or ()
-    arguments: dict[str, Any] = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
-    if schema is not None:
-        arguments["schema"] = schema if schema == "auto" else schema_from(schema)
-    return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header, "encoding": encoding}
 
 
 def files_from(arguments: list[str]) -> list[str]:
@@ -190,15 +149,12 @@ def rows_from(paths: list[str], **arguments: Any) -> Source:
 
 def remarks_said_once() -> Callable[[Mapping[str, str]], None]:
     """A function that says what was told from first lines, or left out: once, however many files it is true of."""
-    from sketchlearn.rows.csv import OVERRIDABLE
-
     said: set[str] = set()
 
     def say_new(remarks: Mapping[str, str]) -> None:
         for text, place in remarks.items():
             if text not in said:
-                options = f"{OVERRIDABLE}; --delimiter and --decimal say otherwise"
-                say(f"{place}: {text.replace(OVERRIDABLE, options)}")
+                say(f"{place}: {text}")
         said.update(remarks)
 
     return say_new
@@ -368,25 +324,16 @@ LARGEST_SAMPLE = 20_000  # rows: a fit works on them many times
 
 
 @dataclass(frozen=True)
-class SampleFiles:
+class SampleFiles(CsvOptions):
     """The files of --sample, none if it was not given, and how they are read."""
 
-    paths: list[str]
-    arguments: dict[str, Any]
-    assume_public: bool
+    sample: Sample = None
+    assume_public_sample: AssumePublicSample = False
 
-    @classmethod
-    def of(
-        cls,
-        sample: str | None,
-        assume_public: bool,
-        delimiter: str | None,
-        decimal: str | None,
-        header: bool | None,
-        encoding: str | None,
-    ) -> Self:
-        arguments = source_arguments(None, "drop", None, False, delimiter, decimal, header, encoding)
-        return cls([] if sample is None else files_from([sample]), arguments, assume_public)
+    @cached_property
+    def paths(self) -> list[str]:
+        """The files, of which there must be some."""
+        return [] if self.sample is None else files_from([self.sample])
 
     def rows(self, operator: Any, seed: int) -> NDArray[Any] | None:
         """The rows without those that have missing values; of many, some."""
@@ -397,7 +344,7 @@ class SampleFiles:
 
         if not self.paths:
             return None
-        rows = rows_from(self.paths, **self.arguments)
+        rows = rows_from(self.paths, nulls="drop", **self.csv_arguments())
         rows = rows if operator.columns is None else rows.only(operator.columns)
         some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, row_chooser(seed))
         if not len(some):

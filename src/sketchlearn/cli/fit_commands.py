@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,24 +20,12 @@ from sketchlearn.cli.files import (
     MOST_BYTES,
     SampleFiles,
     check_paths,
-    columns_from,
     files_by_label,
     naming,
     read,
     read_sketch,
     tell,
     write,
-)
-from sketchlearn.cli.options import (
-    ClassFiles,
-    Components,
-    Json,
-    ModelOutput,
-    Progress,
-    Seed,
-    SketchFile,
-    Strict,
-    Trusted,
 )
 from sketchlearn.cli.tables import (
     certainty_lines,
@@ -54,6 +43,24 @@ from sketchlearn.cli.tables import (
 )
 from sketchlearn.core.messages import in_digits
 from sketchlearn.estimators.registry import foreign_tasks, tasks
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What every fit has options for."""
+
+    output: options.ModelOutput = None
+    trusted: options.Trusted = None
+    json: options.Json = False
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class StrictFitOptions(FitOptions):
+    """What fits that may warn have options for."""
+
+    strict: options.Strict = False
+
 
 #: help texts of the commands that are `clusters` under the names of their tasks
 CLUSTER_HELP = {
@@ -86,51 +93,36 @@ CLUSTER_HELP = {
 }
 
 
+@options.grouped
 def clusters(
     context: typer.Context,
     sketch: options.SketchFile,
+    asked: StrictFitOptions,
     n_components: options.ComponentsOrAuto,
+    sample: SampleFiles,
     max_clusters: options.MaxClusters = 20,
-    output: options.ModelOutput = None,
-    sample: options.Sample = None,
-    assume_public_sample: options.AssumePublicSample = False,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
-    trusted: options.Trusted = None,
-    strict: options.Strict = False,
-    json: options.Json = False,
 ) -> None:
     """Learns the task that the command is called after."""
     model = _estimator(str(context.info_name), n_components, max_clusters, decoder=decoder, random_state=seed)
-    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
-    _learn(model, sketch, trusted, files, output, plot, strict, json)
+    _learn(model, sketch, sample, plot, asked)
 
 
+@options.grouped
 def gmm(
     sketch: options.SketchFile,
+    asked: StrictFitOptions,
     n_components: options.ComponentsOrAuto,
+    sample: SampleFiles,
     max_clusters: options.MaxClusters = 20,
-    output: options.ModelOutput = None,
     covariance_type: Annotated[
         options.Covariance, typer.Option(help="Shape of the Gaussians.")
     ] = options.Covariance.full,
-    sample: options.Sample = None,
-    assume_public_sample: options.AssumePublicSample = False,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     plot: options.Plot = None,
-    trusted: options.Trusted = None,
-    strict: options.Strict = False,
-    json: options.Json = False,
 ) -> None:
     """Learn a mixture of Gaussians.
 
@@ -142,8 +134,7 @@ def gmm(
     """
     parameters = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
     model = _estimator("gmm", n_components, max_clusters, **parameters)
-    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
-    _learn(model, sketch, trusted, files, output, plot, strict, json)
+    _learn(model, sketch, sample, plot, asked)
 
 
 def _estimator(task: str, k: int | str, max_clusters: int, **parameters: Any) -> Any:
@@ -156,28 +147,19 @@ def _estimator(task: str, k: int | str, max_clusters: int, **parameters: Any) ->
     return estimator(k, max_clusters=max_clusters, **parameters)
 
 
-def _learn(
-    model: Any,
-    sketch: str,
-    trusted: list[str] | None,
-    sample: SampleFiles,
-    output: str | None,
-    plot: str | None,
-    strict: bool,
-    json: bool,
-) -> None:
+def _learn(model: Any, sketch: str, sample: SampleFiles, plot: str | None, asked: FitOptions) -> None:
     """Learns a model, writes it and shows it."""
     from sketchlearn.inference.decoders import NAMED
     from sketchlearn.views.pictures import plot_model
 
     if model.decoder not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
-    check_paths([sketch, *sample.paths, *(trusted or [])], [output, plot], json=json)
-    loaded = read_sketch(sketch, trusted)
+    check_paths([sketch, *sample.paths, *(asked.trusted or [])], [asked.output, plot], json=asked.json)
+    loaded = read_sketch(sketch, asked.trusted)
     rows = sample.rows(loaded.operator, model.random_state)
     started = time.perf_counter()
     with fit_warnings() as warned:
-        model.fit_sketch(loaded, sample=rows, assume_public_sample=sample.assume_public)
+        model.fit_sketch(loaded, sample=rows, assume_public_sample=sample.assume_public_sample)
     seconds = time.perf_counter() - started
     if plot is not None:
         plot_model(loaded, model, plot)
@@ -191,7 +173,7 @@ def _learn(
         *_profiles(model, loaded),
     ]
     parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
-    give_model(model, lines, output, json, warned, strict, seconds=seconds, plot=plot, **parts)
+    _give_model(model, lines, asked, warned, seconds=seconds, plot=plot, **parts)
 
 
 def _chosen(model: Any) -> list[str]:
@@ -223,12 +205,11 @@ def _profiles(model: Any, sketch: Any) -> list[str]:
     return profile_lines(profiles(model, sketch).with_shares(model))
 
 
+@options.grouped
 def pca(
-    sketch: SketchFile,
-    n_components: Components,
-    output: ModelOutput = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    n_components: options.Components,
 ) -> None:
     """Learn principal components.
 
@@ -239,14 +220,17 @@ def pca(
       sketchlearn sketch day1.csv --task moments -o moments.sketch
       sketchlearn fit pca -k 2 moments.sketch -o model.json
     """
-    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, trusted, output, json)
+    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, asked)
     lines = [f"{in_digits(100 * model.explained_variance_ratio_.sum())} % of the variance, from {records}"]
     lines += component_table(model) + certainty_lines(model)
-    give_model(model, lines, output, json, warned)
+    _give_model(model, lines, asked, warned)
 
 
+@options.grouped
 def ica(
-    sketch: SketchFile, output: ModelOutput = None, seed: Seed = 0, trusted: Trusted = None, json: Json = False
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    seed: options.Seed = 0,
 ) -> None:
     """Learn independent components.
 
@@ -257,23 +241,21 @@ def ica(
       sketchlearn sketch day1.csv --task ica -o ica.sketch
       sketchlearn fit ica ica.sketch -o model.json
     """
-    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, trusted, output, json)
+    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, asked)
     lines = [f"{len(model.components_)} independent components, from {records}"]
     lines += independent_table(model) + certainty_lines(model)
-    give_model(model, lines, output, json, warned)
+    _give_model(model, lines, asked, warned)
 
 
+@options.grouped
 def subspaces(
-    sketch: SketchFile,
-    n_components: Components,
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    n_components: options.Components,
     dimensions: Annotated[
         str, typer.Option("--dimensions", "-p", metavar="P,...", help="Dimension of all subspaces, or of each.")
     ] = "1",
-    output: ModelOutput = None,
-    seed: Seed = 0,
-    trusted: Trusted = None,
-    strict: Strict = False,
-    json: Json = False,
+    seed: options.Seed = 0,
 ) -> None:
     """Learn lines, planes and larger subspaces through the origin that rows lie near.
 
@@ -289,28 +271,31 @@ def subspaces(
     except ValueError:
         raise misused(f"--dimensions must be a number, or one for each subspace, not {dimensions!r}") from None
     estimator = tasks()["subspaces"].load()(n_components, sizes if len(sizes) > 1 else sizes[0], random_state=seed)
-    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
+    model, records, warned = _fitted(estimator, sketch, asked)
     noise, misfit = in_digits(model.noise_variance_**0.5), in_digits(model.misfit_)
     lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
     parts = enumerate(zip(model.weights_, model.subspaces_, strict=True))
     cells = [[str(i), f"{share:.4f}"] for i, (share, basis) in parts for _ in basis]
     vectors = [vector for basis in model.subspaces_ for vector in basis]
     lines += table(["cluster", "share"], cells, digits(vectors), column_names(model))
-    give_model(model, lines, output, json, warned, strict)
+    _give_model(model, lines, asked, warned)
 
 
+@options.grouped
 def regression(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
+    asked: FitOptions,
     targets: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Names or positions of the targets; by default the last column."),
+        Any,
+        typer.Option(
+            parser=options.columns_from,
+            metavar="A,B,...",
+            help="Names or positions of the targets; by default the last column.",
+        ),
     ] = None,
     alpha: Annotated[
         str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
     ] = None,
-    output: ModelOutput = None,
-    trusted: Trusted = None,
-    json: Json = False,
 ) -> None:
     """Learn a linear regression of some columns on the others.
 
@@ -323,24 +308,19 @@ def regression(
     """
     penalty = () if alpha is None else (_penalty(alpha),)
     estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
-    chosen = columns_from(targets, "--targets")
-    model, records, warned = _fitted(
-        estimator, sketch, trusted, output, json, targets=None if chosen is None else list(chosen)
-    )
-    names = _named_targets(model.sketch_.operator.column_names, chosen)
+    model, records, warned = _fitted(estimator, sketch, asked, targets=None if targets is None else list(targets))
+    names = _named_targets(model.sketch_.operator.column_names, targets)
     lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
     lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
     lines += coefficient_table(model, names) + certainty_lines(model)
-    give_model(model, lines, output, json, warned, targets=names)
+    _give_model(model, lines, asked, warned, targets=names)
 
 
+@options.grouped
 def kernel(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
     alpha: Annotated[str, typer.Option(help="The penalty, or gcv to choose it by cross-validation.")] = "gcv",
-    output: ModelOutput = None,
-    trusted: Trusted = None,
-    strict: Strict = False,
-    json: Json = False,
 ) -> None:
     """Learn a kernel regression: some columns as smooth functions of the others.
 
@@ -352,13 +332,13 @@ def kernel(
       sketchlearn fit kernel kernel.sketch -o model.json
     """
     estimator = tasks()["kernel"].load()(_penalty(alpha))
-    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
+    model, records, warned = _fitted(estimator, sketch, asked)
     names = [model.sketch_.operator.column_names[i] for i in model.target_positions_]
     lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
     errors = [float(variance) ** 0.5 for variance in model.fitted_model().expected_errors]
     lines += [f"error to expect at new rows: {', '.join(map(in_digits, errors))} (root mean square)"]
     lines += [f"alpha {in_digits(model.alpha_)}, {in_digits(model.degrees_of_freedom_, 3)} degrees of freedom"]
-    give_model(model, lines, output, json, warned, strict, targets=names)
+    _give_model(model, lines, asked, warned, targets=names)
 
 
 def _penalty(alpha: str) -> float | str:
@@ -378,15 +358,14 @@ def _joined(targets: list[str]) -> str:
     return f"{'target' if len(targets) == 1 else 'targets'} {', '.join(targets)}"
 
 
+@options.grouped
 def classifier(
-    sketches: ClassFiles,
+    sketches: options.ClassFiles,
+    asked: FitOptions,
     classes: Annotated[
         str | None, typer.Option(metavar="FILE", help="Classes of private sketches, from sketchlearn select-classes.")
     ] = None,
-    output: ModelOutput = None,
-    seed: Seed = 0,
-    trusted: Trusted = None,
-    json: Json = False,
+    seed: options.Seed = 0,
 ) -> None:
     """Learn to tell classes apart, from one sketch of each.
 
@@ -403,15 +382,15 @@ def classifier(
       sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
     """
     files = files_by_label(sketches)
-    check_paths([*files.values(), classes, *(trusted or [])], [output], json=json)
-    loaded = {label: read_sketch(path, trusted) for label, path in files.items()}
+    check_paths([*files.values(), classes, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = {label: read_sketch(path, asked.trusted) for label, path in files.items()}
     declared = list(loaded) if classes is None else _selected(classes)
     with fit_warnings() as warned:
         model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=declared)
     lines = [f"{len(files)} classes by the {model.rule_} rule"]
     for label, prior in zip(model.classes_, model.priors_, strict=True):
         lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")
-    give_model(model, lines, output, json, warned)
+    _give_model(model, lines, asked, warned)
 
 
 def _selected(path: str) -> Any:
@@ -421,15 +400,13 @@ def _selected(path: str) -> Any:
         return selected_from_bytes(read(path))
 
 
+@options.grouped
 def generator(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
     max_iter: Annotated[int, typer.Option(min=1, help="Largest number of training steps.")] = 4000,
-    output: ModelOutput = None,
-    seed: Seed = 0,
-    progress: Progress = None,
-    trusted: Trusted = None,
-    strict: Strict = False,
-    json: Json = False,
+    seed: options.Seed = 0,
+    progress: options.Progress = None,
 ) -> None:
     """Learn a network that generates rows; needs torch.
 
@@ -443,7 +420,7 @@ def generator(
     """
     shown = sys.stderr.isatty() if progress is None else progress
     estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(shown))
-    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
+    model, records, warned = _fitted(estimator, sketch, asked)
     figures = {
         "type": "generator",
         "residual": model.residual_,
@@ -453,49 +430,44 @@ def generator(
     }
     residual, misfit = in_digits(model.residual_), in_digits(model.misfit_)
     line = f"{model.n_iter_} steps, from {records}: residual {residual}, {misfit} times the noise squared"
-    give_model(model, [line], output, json, warned, strict, **figures)
+    _give_model(model, [line], asked, warned, **figures)
 
 
+@options.grouped
 def foreign(
     context: typer.Context,
-    sketch: SketchFile,
-    output: ModelOutput = None,
-    seed: Seed = 0,
-    trusted: Trusted = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    seed: options.Seed = 0,
 ) -> None:
     """Learns the task of another package that the command is called after."""
     task = tasks()[str(context.info_name)]
     estimator = task.load()()
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    model, records, warned = _fitted(estimator, sketch, trusted, output, json)
-    give_model(model, [f"{task.title}, from {records}"], output, json, warned)
+    model, records, warned = _fitted(estimator, sketch, asked)
+    _give_model(model, [f"{task.title}, from {records}"], asked, warned)
 
 
-def _fitted(
-    estimator: Any, sketch: str, trusted: list[str] | None, output: str | None, json: bool, **more: Any
-) -> tuple[Any, str, list[str]]:
+def _fitted(estimator: Any, sketch: str, asked: FitOptions, **more: Any) -> tuple[Any, str, list[str]]:
     """The estimator, fitted to a sketch file; the number of records in words; and warnings about the fit."""
-    check_paths([sketch, *(trusted or [])], [output], json=json)
-    loaded = read_sketch(sketch, trusted)
+    check_paths([sketch, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = read_sketch(sketch, asked.trusted)
     with fit_warnings() as warned:
         model = estimator.fit_sketch(loaded, **more)
     return model, records_in_words(loaded.count), warned
 
 
-def give_model(
-    model: Any, lines: list[str], output: str | None, json: bool, warned: list[str], strict: bool = False, **more: Any
-) -> None:
+def _give_model(model: Any, lines: list[str], asked: FitOptions, warned: list[str], **more: Any) -> None:
     """Writes a model file and reports what it holds, and more figures; a warning sets the exit code of --strict."""
     from sketchlearn.estimators.files import model_to_bytes
 
     data = model_to_bytes(model)
-    if output is not None:
-        write(output, data)
+    if asked.output is not None:
+        write(asked.output, data)
     held = json_module.loads(data) if data[:1] == b"{" else {}  # generators are not written as JSON
-    tell(json, {**held, **more, "output": output, "warnings": warned}, *lines, output=output)
-    if strict and warned:
+    tell(asked.json, {**held, **more, "output": asked.output, "warnings": warned}, *lines, output=asked.output)
+    if asked.strict and warned:
         raise typer.Exit(DOUBTFUL)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from sketchlearn.cli import options
 from sketchlearn.cli.errors import misused
 from sketchlearn.cli.files import (
     STANDARD,
@@ -24,23 +25,7 @@ from sketchlearn.cli.files import (
     model_from,
     rows_from,
     safe_cells,
-    source_arguments,
     tell,
-)
-from sketchlearn.cli.options import (
-    Columns,
-    Data,
-    Decimal,
-    Delimiter,
-    Encoding,
-    Exclude,
-    Header,
-    Json,
-    Nulls,
-    NullsOption,
-    NumericOnly,
-    SafeCsv,
-    Seed,
 )
 from sketchlearn.core.messages import printable
 
@@ -158,9 +143,11 @@ def _as_whole(chunk: list[str | None]) -> list[int | None]:
     return [int(text) if text else None for text in chunk]
 
 
+@options.grouped
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")],
-    data: Data,
+    data: options.Data,
+    tables: options.ReadingOptions,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write .csv, .parquet or .jsonl, instead of printing."),
@@ -169,16 +156,8 @@ def predict(
         str | None, typer.Option("--id", metavar="COLUMN", help="Put this column of DATA before each label.")
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
-    columns: Columns = None,
-    exclude: Exclude = None,
-    numeric_only: NumericOnly = False,
-    nulls: NullsOption = Nulls.error,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    safe_csv: SafeCsv = False,
-    json: Json = False,
+    safe_csv: options.SafeCsv = False,
+    json: options.Json = False,
 ) -> None:
     """Tell what a model says of each row: one line per row, in their order.
 
@@ -192,7 +171,6 @@ def predict(
       sketchlearn predict model.json day1.csv --id a -o labels.csv
       head -n 4 day1.csv | sketchlearn predict model.json -
     """
-
     paths = files_from(data)
     check_paths([model, *paths], [output], json=json and output == STANDARD)
     writer = None if output is None else writer_for(output)
@@ -203,7 +181,7 @@ def predict(
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
     typed = json or (output or "").lower().endswith((".parquet", ".jsonl"))
 
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
+    arguments = tables.arguments()
     ids = None if id_column is None else _ids(paths, arguments, id_column, typed)
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -263,7 +241,6 @@ class Answers:
 
     def table(self, safe_csv: bool) -> Labels:
         """As columns of a file."""
-
         kind = {"i": "int32", "u": "int32", "f": "double", "b": "bool"}.get(self.dtype.kind, "string")
         text = kind == "string"
         names, types = self.names, [kind] * len(self.names)
@@ -366,9 +343,9 @@ def sample(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of a generator or a mixture.")],
     n_rows: Annotated[int, typer.Option("-n", "--n-rows", min=1, help="How many rows.")] = 1000,
     label: Annotated[str | None, typer.Option(help="The class of all rows, if the generator has classes.")] = None,
-    seed: Seed = 0,
-    safe_csv: SafeCsv = False,
-    json: Json = False,
+    seed: options.Seed = 0,
+    safe_csv: options.SafeCsv = False,
+    json: options.Json = False,
 ) -> None:
     """Print random rows of a model, as CSV.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from functools import partial
-from typing import Annotated, Any
+from functools import partial, wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -29,14 +33,48 @@ class GroupedHelp(TyperCommand):
     """A command whose help lists its options in groups; without rich, which takes longer to import than all else."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             if (record := param.get_help_record(ctx)) is not None:
                 default = "Arguments" if param.param_type_name == "argument" else "Options"
                 groups.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
-        for name, records in groups.items():
+        for name, records in filter(all, groups.items()):
             with formatter.section(name):
                 formatter.write_dl(records)
+
+
+def grouped(function: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer takes it: the options of a dataclass, in the place of a parameter that takes one."""
+    parameters, groups = list[inspect.Parameter](), dict[str, tuple[Any, list[str]]]()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        own, kind = [parameter], parameter.annotation
+        if is_dataclass(kind):
+            hints = get_type_hints(kind, include_extras=True)
+            chosen = [field for field in fields(kind) if hasattr(hints[field.name], "__metadata__")]
+            own = [parameter.replace(name=one.name, default=one.default, annotation=hints[one.name]) for one in chosen]
+            groups[parameter.name] = kind, [one.name for one in chosen]
+        parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        made = {name: kind(**{own: given.pop(own) for own in names}) for name, (kind, names) in groups.items()}
+        function(**given, **made)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def columns_from(text: str) -> tuple[Any, ...]:
+    """The columns of `--columns a,b`: names, or positions if all are whole numbers.
+
+    >>> columns_from("a, b"), columns_from("0,2")
+    (('a', 'b'), (0, 2))
+    """
+    names = tuple(name.strip() for name in next(csv.reader([text]), []))
+    if not all(names):
+        raise typer.BadParameter(f"{text!r}: give names with commas between them, such as a,b")
+    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
 
 
 def _number(text: Any, otherwise: str = "") -> int:
@@ -117,8 +155,12 @@ DesignComponents = Annotated[
     ),
 ]
 MaxClusters = Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")]
-Columns = Annotated[str | None, _reading(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
-Exclude = Annotated[str | None, _reading(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
+Columns = Annotated[
+    Any, _reading(parser=columns_from, metavar="A,B,...", help="Columns to read: names, or positions from 0.")
+]
+Exclude = Annotated[
+    Any, _reading(parser=columns_from, metavar="A,B,...", help="Columns to leave out: names, or positions.")
+]
 SchemaOption = Annotated[
     str | None,
     _reading(
@@ -140,8 +182,12 @@ Encoding = Annotated[
 ]
 NullsOption = Annotated[Nulls, _reading(help="Refuse missing values, or drop rows that have any.")]
 UnitColumn = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Ids of people (or the like) that releases shall protect, instead of rows."),
+    Any,
+    typer.Option(
+        parser=columns_from,
+        metavar="COLUMN",
+        help="Ids of people (or the like) that releases shall protect, instead of rows.",
+    ),
 ]
 RowsPerUnit = Annotated[
     int | None, typer.Option(min=1, help="With --unit: how many rows of each of them count at most.")
@@ -174,9 +220,10 @@ TaskOption = Annotated[
     _designing(metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."),
 ]
 DesignTargets = Annotated[
-    str | None,
+    Any,
     _designing(
         "--targets",
+        parser=columns_from,
         metavar="A,B,...",
         help="For --task kernel: names or positions of the targets; by default the last column.",
     ),
@@ -228,9 +275,10 @@ Directions = Annotated[
     ),
 ]
 Along = Annotated[
-    str | None,
+    Any,
     _designing(
         "--along",
+        parser=columns_from,
         metavar="A,B,...",
         help="Columns that are not clustered on, but summed in each cluster: names or positions.",
     ),
@@ -257,3 +305,42 @@ StrictAlarms = Annotated[bool, typer.Option("--strict", help="Exit with code 3 i
 Decoder = Annotated[
     str, typer.Option(help="auto, ompr, splitting, shift, amp, genetic; for k-means also dirac-ompr, dirac-omp.")
 ]
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV is read."""
+
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    header: Header = None
+    encoding: Encoding = None
+
+    def csv_arguments(self) -> dict[str, Any]:
+        """The arguments of `source` that they stand for."""
+        delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+        if delimiter is not None and len(delimiter) != 1:
+            raise typer.BadParameter(f"--delimiter must be one character, such as ';', or tab, not {delimiter!r}")
+        if self.decimal not in (None, ".", ","):
+            raise typer.BadParameter(f"--decimal must be . or , and not {self.decimal!r}")
+        return {"delimiter": delimiter, "decimal": self.decimal, "header": self.header, "encoding": self.encoding}
+
+
+@dataclass(frozen=True)
+class ReadingOptions(CsvOptions):
+    """How tables are read.
+
+    >>> arguments = ReadingOptions(delimiter="tab", exclude=("id", "name")).arguments()
+    >>> arguments["exclude"], arguments["delimiter"]
+    (('id', 'name'), '\\t')
+    """
+
+    columns: Columns = None
+    exclude: Exclude = None
+    numeric_only: NumericOnly = False
+    nulls: NullsOption = Nulls.error
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `source` that they stand for."""
+        chosen = {"columns": self.columns, "exclude": self.exclude or (), "numeric_only": self.numeric_only}
+        return {**chosen, "nulls": self.nulls.value, **self.csv_arguments()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sketchlearn.cli import options
 from sketchlearn.cli.errors import misused
 from sketchlearn.cli.files import (
     check_paths,
@@ -19,7 +20,6 @@ from sketchlearn.cli.files import (
     write,
     write_sketch,
 )
-from sketchlearn.cli.options import ClassFiles, Json, Key, Neighbors, NeighborsOption, Output, SketchFile, Trusted
 from sketchlearn.cli.tables import records_in_words
 from sketchlearn.core.messages import in_digits
 
@@ -38,13 +38,13 @@ def forecast_figures(found: Forecast) -> dict[str, Any]:
 
 
 def privatize(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
     epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
     ] = None,
     delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
-    neighbors: NeighborsOption = Neighbors.add_remove,
+    neighbors: options.NeighborsOption = options.Neighbors.add_remove,
     already: Annotated[
         str | None, typer.Option(metavar="FILE", help="An earlier private release of the same rows: losses add up.")
     ] = None,
@@ -85,9 +85,9 @@ def privatize(
     n_components: Annotated[
         int | None, typer.Option("-k", "--n-components", min=1, help="With --forecast: how many clusters there may be.")
     ] = None,
-    key: Key = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Release a sketch with noise that hides each single record.
 
@@ -187,19 +187,19 @@ def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int 
 
 
 def select_classes(
-    sketches: ClassFiles,
-    output: Output,
+    sketches: options.ClassFiles,
+    output: options.Output,
     epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more records a class needs.")],
     delta: Annotated[float, typer.Option(help="Above 0, and far below one over the records.")],
     neighbors: Annotated[
-        Neighbors, typer.Option(help="Hide whether a record is there, or only its values and class.")
-    ] = Neighbors.add_remove,
+        options.Neighbors, typer.Option(help="Hide whether a record is there, or only its values and class.")
+    ] = options.Neighbors.add_remove,
     budget: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Where it is booked. [default: the user's own, by the rows' batch ids]"),
     ] = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Select the classes that have many records, so that no class shows that there is a record of it.
 
@@ -238,7 +238,7 @@ def select_classes(
 
 def keygen(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Writes NAME.key, to be kept secret, and NAME.pub.")],
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Make a pair of keys: one signs sketches, the other checks who signed them.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sketchlearn.cli import options
 from sketchlearn.cli.errors import DOUBTFUL, misused, warn
 from sketchlearn.cli.files import (
     STANDARD,
@@ -27,25 +28,6 @@ from sketchlearn.cli.files import (
     read_sketch,
     tell,
     write,
-)
-from sketchlearn.cli.options import (
-    AssumePublicSample,
-    Decimal,
-    Decoder,
-    Delimiter,
-    Encoding,
-    ExplainedComponents,
-    Header,
-    Json,
-    MaxClusters,
-    Output,
-    Plot,
-    Progress,
-    Sample,
-    Seed,
-    SketchFile,
-    StrictAlarms,
-    Trusted,
 )
 from sketchlearn.cli.tables import (
     COLUMNS_SHOWN,
@@ -76,8 +58,8 @@ def info(
             metavar="[FILE]", help="A sketch, design, model or schema; - is standard input.", show_default=False
         ),
     ] = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Say what a sketch, design, model or schema file holds; without a file, what this machine computes with.
 
@@ -314,10 +296,10 @@ def _of_task(model: Any, task: Task) -> Facts:
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
-    plot: Plot = None,
-    trusted: Trusted = None,
-    strict: StrictAlarms = False,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    strict: options.StrictAlarms = False,
+    json: options.Json = False,
 ) -> None:
     """Say how far two sketches are apart, and whether by chance.
 
@@ -354,10 +336,10 @@ def compare(
 def watch(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
     level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    strict: StrictAlarms = False,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    strict: options.StrictAlarms = False,
+    json: options.Json = False,
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
 
@@ -414,12 +396,12 @@ def _numbers(path: str) -> list[int]:
 
 
 def marginal(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
     bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Draw the histogram of one column, from the sketch alone.
 
@@ -438,20 +420,16 @@ def marginal(
     tell(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
 
 
+@options.grouped
 def choose(
-    sketch: SketchFile,
-    max_clusters: MaxClusters = 20,
-    sample: Sample = None,
-    assume_public_sample: AssumePublicSample = False,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    seed: Seed = 0,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    progress: Progress = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    sample: SampleFiles,
+    max_clusters: options.MaxClusters = 20,
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    progress: options.Progress = None,
+    json: options.Json = False,
 ) -> None:
     """Say how many clusters there are, and how sure that is.
 
@@ -466,15 +444,14 @@ def choose(
     from sketchlearn.estimators.choosing import choose_k
     from sketchlearn.views.pictures import plot_choice
 
-    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
-    check_paths([sketch, *files.paths, *(trusted or [])], [plot])
+    check_paths([sketch, *sample.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
     shown = sys.stderr.isatty() if progress is None else progress
     choice = choose_k(
         loaded,
         max_clusters,
-        files.rows(loaded.operator, seed),
-        assume_public_sample=files.assume_public,
+        sample.rows(loaded.operator, seed),
+        assume_public_sample=sample.assume_public_sample,
         random_state=seed,
         progress=shown,
     )
@@ -487,12 +464,12 @@ def choose(
 
 
 def explain(
-    sketch: SketchFile,
-    n_components: ExplainedComponents = None,
-    decoder: Decoder = "auto",
-    seed: Seed = 0,
-    trusted: Trusted = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    n_components: options.ExplainedComponents = None,
+    decoder: options.Decoder = "auto",
+    seed: options.Seed = 0,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Say whether a sketch can tell clusters apart, or why not.
 
@@ -514,14 +491,14 @@ def explain(
 
 
 def report(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of clusters or components: see fit.")],
-    output: Output,
+    output: options.Output,
     against: Annotated[
         str | None, typer.Option(metavar="SKETCH", help="An earlier sketch of the same design: say what changed since.")
     ] = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Make a page about a sketch and its clusters, for people to read.
 

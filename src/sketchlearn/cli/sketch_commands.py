@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
+from sketchlearn.cli.design_commands import Choices, design_on_rows, read_design
 from sketchlearn.cli.errors import misused, say
 from sketchlearn.cli.files import (
     STANDARD,
     check_paths,
-    columns_from,
     files_from,
     named,
     naming,
@@ -25,49 +25,30 @@ from sketchlearn.cli.files import (
     remarks_said_once,
     rows_from,
     signing_key,
-    source_arguments,
     tell,
     write_sketch,
 )
-from sketchlearn.cli.options import Json, Key, MinRecords, Output, Trusted
 from sketchlearn.cli.tables import contents, extras_in_words, records_in_words
 from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.estimators.registry import DESIGNS
 
 if TYPE_CHECKING:
-    from sketchlearn.cli.design_commands import Choices
     from sketchlearn.features.operator import Operator
     from sketchlearn.files.checkpoints import Reading, Run
     from sketchlearn.sketch.sums import Sketch
 
 
+@options.grouped
 def sketch(
     data: options.Data,
     output: options.Output,
+    choices: Choices,
+    tables: options.ReadingOptions,
     design: Annotated[
         str | None, typer.Option(metavar="FILE", help="A design file; without one, an operator is designed for -k.")
     ] = None,
-    n_components: options.DesignComponents = None,
-    task: options.TaskOption = "kmeans",
-    targets: options.DesignTargets = None,
-    n_frequencies: options.Frequencies = None,
-    wave: options.Wave = "exponential",
-    seed: options.Seed = 0,
-    rows: options.Rows = None,
-    standardize: options.Standardize = False,
-    normalize: options.Normalize = False,
-    directions: options.Directions = options.AUTO,
-    along: options.Along = None,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    numeric_only: options.NumericOnly = False,
-    nulls: options.NullsOption = options.Nulls.error,
     unit: options.UnitColumn = None,
     rows_per_unit: options.RowsPerUnit = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     checkpoint: Annotated[
         str | None, options.running(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
@@ -96,27 +77,22 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.design_commands import Choices, read_design
     from sketchlearn.core.progress import row_bar
     from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
-    asked = rows is not None or standardize or normalize or along is not None or directions != options.AUTO
-    if design is not None and asked:
+    if design is not None and choices.of_design_alone:
         given = "--rows, --standardize, --normalize, --directions and --along"
         raise misused(f"{given} belong to the design: give them to sketchlearn design")
-    needs_components = design is None and DESIGNS.get(task, False)
-    if (design is not None and n_components is not None) or (needs_components and n_components is None):
+    has_k, needs_k = choices.n_components is not None, design is None and DESIGNS.get(choices.task, False)
+    if (design is not None and has_k) or (needs_k and not has_k):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
-    kept: dict[str, Any] = {"rows": rows, "standardize": standardize}
-    kept |= {"n_directions": directions, "normalize": normalize}
-    kept |= {"targets": columns_from(targets, "--targets"), "along": columns_from(along, "--along")}
-    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept)
     paths = files_from(data)
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
-    reading = Reading(n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
+    reading = Reading(
+        n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **tables.arguments()
+    )
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if unit is not None or rows_per_unit is not None:
@@ -142,7 +118,6 @@ def sketch(
 
 
 def _sketch_standard_input(operator: Operator | None, choices: Choices, reading: Reading, shown: bool) -> Run:
-    from sketchlearn.cli.design_commands import design_on_rows
     from sketchlearn.files.checkpoints import Run
 
     rows = rows_from([STANDARD], **reading.arguments)
@@ -158,15 +133,14 @@ def _sketch_units(
     choices: Choices,
     reading: Reading,
     shown: bool,
-    units: tuple[str | None, int | None],
+    units: tuple[Any, int | None],
 ) -> Run:
     """The sketch of at most so many rows of each unit of all files."""
-    from sketchlearn.cli.design_commands import design_on_rows
     from sketchlearn.files.checkpoints import Run
     from sketchlearn.rows.units import rows_of_units
 
-    column = columns_from(units[0], "--unit")
-    if column is None or units[1] is None or len(column) != 1:
+    column, most = units
+    if column is None or most is None or len(column) != 1:
         raise misused("--unit and --rows-per-unit belong together: give one column of ids, and how many rows count")
     if paths == [STANDARD]:
         raise misused("--unit reads all rows twice, and standard input can be read only once: give files")
@@ -176,13 +150,12 @@ def _sketch_units(
     if operator is None:
         (operator, made), _ = design_on_rows(rows.without(column[0]), choices)
         _say_designed(operator, made)
-    chosen = rows_of_units(rows, column[0], units[1], operator.columns)
+    chosen = rows_of_units(rows, column[0], most, operator.columns)
     return Run(operator.sketch(chosen, n_jobs=reading.n_jobs, progress=shown, device=reading.device), chosen.dropped)
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
-    from sketchlearn.cli.design_commands import design_on_rows
     from sketchlearn.core.owner_folder import LinkError, make_folder, read_file, write_file
     from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
@@ -236,15 +209,15 @@ def _report(result: Run, output: str, n_files: int, json: bool) -> None:
 
 def merge(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
-    output: Output,
+    output: options.Output,
     overlapping: Annotated[
         bool | None,
         typer.Option("--overlapping/--disjoint", help="May a record (or unit) be in several of the sketches, or not?"),
     ] = None,
-    key: Key = None,
-    trusted: Trusted = None,
-    min_records: MinRecords = FEW_RECORDS,
-    json: Json = False,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    min_records: options.MinRecords = FEW_RECORDS,
+    json: options.Json = False,
 ) -> None:
     """Add sketches: the sum is the sketch of all their rows.
 
@@ -287,11 +260,11 @@ def merge(
 def subtract(
     whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
     part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
-    output: Output,
-    key: Key = None,
-    trusted: Trusted = None,
-    min_records: MinRecords = FEW_RECORDS,
-    json: Json = False,
+    output: options.Output,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    min_records: options.MinRecords = FEW_RECORDS,
+    json: options.Json = False,
 ) -> None:
     """Take rows out of a sketch, as if they had never been there.
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sketchlearn.cli import options
 from sketchlearn.cli.files import tell
-from sketchlearn.cli.options import Json
 
 D, M, K = 10, 1000, 10  # columns, frequencies and clusters
 REPEATS = 3  # the shortest of a few times is the least disturbed one
@@ -16,7 +16,7 @@ REPEATS = 3  # the shortest of a few times is the least disturbed one
 
 def benchmark(
     n_rows: Annotated[int, typer.Option("--rows", min=1000, help="How many rows to sketch.")] = 200_000,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure how fast this machine sketches and decodes.
 
@@ -55,7 +55,7 @@ def benchmark(
 
 def demo(
     rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Sketch rows in two ways: the results are identical.
 

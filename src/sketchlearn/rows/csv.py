@@ -39,7 +39,6 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
 SNIFFED_RECORDS = 64  # Records that are looked at: more tell little more.
-OVERRIDABLE = "told from its first lines"  # The end of a remark; the command line adds which options say otherwise.
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -137,7 +136,8 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
         facts.append("numbers have decimal commas")
     if grouped:
         facts.append("thousands are set apart")
-    remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
+    otherwise = either("", "; --delimiter and --decimal say otherwise")
+    remark = f"{', and '.join(facts)} (told from its first lines{otherwise})" if facts else ""
     skipped = len(LINE_END.findall(before[0]))
     return Layout(delimiter, decimal, header, tuple(records[0]), commas, grouped, skipped, remark)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -48,12 +47,12 @@ POOR = (Status.STALLED, Status.UNJUDGED, Status.HIDDEN)
 LEAST_CERTAIN_SHARE = 0.3  # An error of more than this part of a share makes the share doubtful.
 
 
-def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wording: Callable[[str], str]) -> Element:
-    """How far the clusters can be trusted; `wording` puts advice into the words of Python or of the command line."""
+def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None) -> Element:
+    """How far the clusters can be trusted."""
     learned = model.fitted_model()
     outcome, noun = learned.outcome, learned.kind_of_part
     ended = element("p", element("strong", f"How the fit ended: {outcome.status.value}."))
-    advice = element("p", f"{_sentence(wording(outcome.advice))}.") if outcome.advice else None
+    advice = element("p", f"{_sentence(outcome.advice)}.") if outcome.advice else None
     figures: list[tuple[Child, ...]] = [
         ("Records that the model was learned from", whole_number(model.n_records_)),
         ("Records of this sketch", whole_number(sketch.count)),
@@ -70,7 +69,7 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
         figures.append(("How likely a larger one is, if records come from such a mixture", rounded(p_value)))
     if hasattr(model, "measured"):
         name, found = model.measured()
-        figures.append(_measured(name, found, wording))
+        figures.append(_measured(name, found))
     doubts = _doubts(sketch, model, profiles, noun)
     said = element("ul", *(element("li", doubt) for doubt in doubts), class_="warn") if doubts else None
     calm = None if doubts or outcome.status in POOR else element("p", "Nothing else speaks against it.")
@@ -78,11 +77,11 @@ def certainty_section(sketch: Sketch, model: Any, profiles: Profiles | None, wor
     return section("How sure is this?", "certainty", *parts, _errors(profiles, sketch))
 
 
-def _measured(name: str, found: RowMean, wording: Callable[[str], str]) -> tuple[Child, ...]:
+def _measured(name: str, found: RowMean) -> tuple[Child, ...]:
     """The inertia or likelihood of the rows, with its error, or why it is not known."""
     head = f"{_sentence(name)} of the rows that the model was learned from"
     if found.value is None or found.error is None:
-        return head, f"withheld: {wording(found.withheld)}"
+        return head, f"withheld: {found.withheld}"
     error = within(found.error, in_digits(found.error, 2))
     return head, element("span", measured(found.value, found.error), error)
 
@@ -327,14 +326,13 @@ def report_page(
     *,
     against: Sketch | None = None,
     title: str = "Report",
-    wording: Callable[[str], str] = str,
 ) -> str:
-    """The page; `wording` puts advice into other words than Python's."""
+    """The page."""
     _check(sketch, model)
     drift = None if against is None else two_sample_test(against, sketch)
     found = _profiles(model, sketch)
     noun = model.fitted_model().kind_of_part
-    sections = [cluster_section(model, found, float(sketch.count)), certainty_section(sketch, model, found, wording)]
+    sections = [cluster_section(model, found, float(sketch.count)), certainty_section(sketch, model, found)]
     if against is not None and drift is not None:
         sections.append(drift_section(drift, noun, _profiles(model, against), found))
     sections += [column_section(sketch), privacy_section(sketch, model, against)]
