@@ -13,6 +13,7 @@ from sketchlearn.cli import options
 from sketchlearn.cli.errors import FAILED, misused, say
 from sketchlearn.cli.files import STANDARD, check_paths, files_from, remarks_said_once, tell, write
 from sketchlearn.cli.tables import records_in_words
+from sketchlearn.core.errors import Words, worded
 
 if TYPE_CHECKING:
     from sketchlearn.collector.clients.client import Collector
@@ -66,11 +67,12 @@ def serve(
     from sketchlearn.collector.serving import Serving, serve_demonstration
     from sketchlearn.collector.serving import serve as serve_until_ended
 
-    if folder is None:
-        serve_demonstration(host, port, hour)
-        return
-    where = (Path(folder), database, host, port, certificate, certificate_key, proxies, webhook_hosts)
-    serve_until_ended(Serving(*where))
+    with worded(Words()):  # senders may not use the command line
+        if folder is None:
+            serve_demonstration(host, port, hour)
+            return
+        where = (Path(folder), database, host, port, certificate, certificate_key, proxies, webhook_hosts)
+        serve_until_ended(Serving(*where))
 
 
 def verify(folder: Folder, database: DatabaseUrl = None, json: options.Json = False) -> None:

@@ -1,7 +1,7 @@
 """Errors of the package, and the words in which messages name parameters and functions.
 
 Messages name them as Python does: `n_components=3`, `design(..., rows=500)`. A program with other words for them, such
-as the command line, runs `worded`: messages that are made meanwhile use its words.
+as the command line, runs `worded`: messages that are made meanwhile use its words, in all threads, as some read rows.
 """
 
 from __future__ import annotations
