@@ -67,7 +67,7 @@ FROM_PYTHON_ALONE = (
     "looks at rows, and these are on other machines",
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
-    "skl.7 reads it",  # wanted_files.py says it in commands
+    "skl.7 reads it",  # cli/files.py says it in commands
 )
 
 

@@ -329,8 +329,9 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
-                f"taken, and standard errors are of those. {either('SketchRidge', '--alpha gcv')}, or fewer columns, "
-                "may serve better",
+                "taken, and standard errors are of those. "
+                + either("SketchRidge, or fewer columns,", "--alpha gcv, or fewer columns,")
+                + " may serve better",
             )
         self._say(
             f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"
