@@ -11,12 +11,13 @@ from typing import Any
 
 from sketchlearn.collector.database import Row, Transaction
 from sketchlearn.collector.epoch_times import HOUR, SPANS, in_iso
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.values import shortened
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.files.sketches import KnownOperator
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
-from sketchlearn.sketch.sums import FEW_RECORDS, Sketch
+from sketchlearn.sketch.sums import Sketch
 
 REFUSE, NEXT = "refuse", "next"
 FIRST, SECOND = "first", "second"

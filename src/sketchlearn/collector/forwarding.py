@@ -18,6 +18,7 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso, with_iso_times
 from sketchlearn.collector.epochs import Epoch, select_epochs
+from sketchlearn.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from sketchlearn.collector.store import Store
@@ -27,7 +28,7 @@ PARENT_FILE = "parent-collector.json"
 MOST_AT_ONCE = 200  # reports of one round; the next round is seconds later
 
 
-class ParentError(ValueError):
+class ParentError(InvalidValueError):
     """The file that names the parent cannot be used."""
 
 

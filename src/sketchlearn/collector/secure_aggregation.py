@@ -42,6 +42,7 @@ from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.senders import SEND
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import FormatError
 from sketchlearn.core.messages import counted
 from sketchlearn.core.owner_folder import write_file
@@ -58,7 +59,7 @@ KEY_FILE, SECOND_FILE = "second.key", "second-collector.json"
 SECONDS_TO_ANSWER = 120.0
 
 
-class RefusedError(ValueError):
+class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
 
 

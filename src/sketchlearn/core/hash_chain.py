@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from sketchlearn.core.errors import InvalidValueError
+
 START = "0" * 64  # the previous digest of the first entry
 
 
-class BrokenChainError(ValueError):
+class BrokenChainError(InvalidValueError):
     """An entry does not follow from the one before it."""
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.limits import MOST_NESTED_FORMS
 
 
@@ -186,7 +187,9 @@ def finite_floats(x: Any) -> bool:
 def truth(name: str, x: Any) -> bool:
     """`x` as a bool, if it is True or False (NumPy's included)."""
     if not isinstance(x, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, not {shortened(x)}")
+        raise InvalidValueError(
+            f"must be {either('True or False', 'true or false')}, not {shortened(x)}", parameter=name
+        )
     return bool(x)
 
 
@@ -194,7 +197,7 @@ def number(name: str, x: Any) -> float:
     """`x` as a float, if it is a finite number."""
     value = _float(x)
     if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, not {shortened(x)}")
+        raise InvalidValueError(f"must be a finite number, not {shortened(x)}", parameter=name)
     return value
 
 
@@ -202,7 +205,7 @@ def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
     value = _float(x)
     if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number, not {shortened(x)}")
+        raise InvalidValueError(f"must be a positive number, not {shortened(x)}", parameter=name)
     return value
 
 
@@ -223,5 +226,5 @@ def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:
     except TypeError:
         number = least - 1
     if not least <= number <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {shortened(x)}")
+        raise InvalidValueError(f"must be a whole number from {least} to {most}, not {shortened(x)}", parameter=name)
     return number

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.containers import unpack
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import FormatError, loading
 from sketchlearn.features.operator import Operator
 from sketchlearn.files.sketches import sums_of
@@ -32,7 +33,7 @@ REFUSALS = (ValueError, TypeError, OverflowError, OSError, ImportError, DeviceEr
 _drawing = Lock()  # Tasks that start together in one process would all draw the same numbers.
 
 
-class PartitionError(ValueError):
+class PartitionError(InvalidValueError):
     """A partition cannot be sketched; the message says which and why."""
 
 

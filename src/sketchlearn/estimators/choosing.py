@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, called
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.progress import steps_shown
 from sketchlearn.core.values import whole
@@ -136,13 +137,13 @@ UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many ca
 def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
     """The choice, of numbers up to that of the cells."""
     if sketch.ledger is not None:
-        raise ValueError(
-            "a private release of cells does not tell how many clusters there are: give n_clusters, or design it with "
-            "n_directions=None"
+        raise InvalidValueError(
+            "a private release of cells does not tell how many clusters there are",
+            f"give {Parameter('n_clusters')}, or design it with {Parameter('n_directions', None)}",
         )
     groups = CellClusters.of_each(cells)
     if groups is None:
-        raise ValueError(f"{NO_COVARIANCES}, or give n_clusters")
+        raise InvalidValueError(f"{NO_COVARIANCES}, or give {Parameter('n_clusters')}")
     n = independent_records(sketch)
     charge = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # a place, a size and a share
     reach = min(most, len(cells))
@@ -203,8 +204,8 @@ def _design(sketch: Sketch) -> tuple[int, str]:
 
 def _remedy(sketch: Sketch, most: int) -> str:
     if sketch.ledger is not None:
-        return f"to tell more, design for more of them (n_components={most}) and release with less noise"
-    return f"to tell more, sketch with design(sample, n_components={most})"
+        return f"to tell more, design for more of them ({Parameter('n_components', most)}) and release with less noise"
+    return f"to tell more, sketch with {called('design', 'sample', n_components=most)}"
 
 
 Say = Callable[[str], None]
@@ -318,9 +319,10 @@ def _reach(target: Target, most: int) -> int:
     """The largest number that the sketch has numbers for; refuses a sketch that has too few for any."""
     reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
     if reach < 2 <= most:
-        raise ValueError(
+        raise InvalidValueError(
             f"a sketch of {target.n_numbers:,.0f} numbers cannot tell two clusters from one in {target.n_features} "
-            f"columns: design it for more, as with design(sample, n_components={most})"
+            "columns",
+            f"design it for more, as with {called('design', 'sample', n_components=most)}",
         )
     return reach
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import either
 from sketchlearn.core.messages import counted, warn_caller
 from sketchlearn.core.values import number, whole
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
@@ -328,7 +329,9 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             warn_caller(
                 f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
                 "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
-                "taken, and standard errors are of those. SketchRidge, or fewer columns, may serve better",
+                "taken, and standard errors are of those. "
+                + either("SketchRidge, or fewer columns,", "--alpha gcv, or fewer columns,")
+                + " may serve better",
             )
         self._say(
             f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"

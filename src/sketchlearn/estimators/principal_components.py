@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import truth, whole
 from sketchlearn.estimators.base.arrays import decoded_table
@@ -58,12 +59,16 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         least = max(2, math.ceil(self.n_components or 0))
         if n_rows < least:
             kind = self.kind_of_components
-            raise ValueError(f"n_samples={n_rows} rows cannot have so many {kind} components: give at least {least}")
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} cannot have so many {kind} components", f"give at least {least}")
 
     def check_components(self, n_features: int) -> None:
         """Refuses more components than columns."""
         if self.n_components is not None and self.n_components > n_features:
-            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {n_features}")
+            raise InvalidValueError(
+                f"must be at most the number of columns, {n_features}",
+                parameter=Parameter("n_components", self.n_components),
+            )
 
     @property
     def _n_features_out(self) -> int:
@@ -204,13 +209,17 @@ def principal_subspace(sketch: Sketch, k: float | None, progress: Callable[[str]
     """The k directions of largest variance; from second moments, all if k is None, or a share k < 1 of the variance."""
     if part_of(sketch, SecondMoments) is not None:
         return _exact(Moments.of(sketch, "PCA"), k)
-    need = (
-        "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
-        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean"
+    made = either(
+        "skl.SecondMoments), or of quadratic features beside column moments "
+        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean",
+        "sketchlearn design --task moments)",
     )
+    need = f"PCA needs a sketch of second moments ({made}"
     squares, columns = (needed_part(sketch, kind, need) for kind in (QuadraticFeatures, ColumnMoments))
     if k is None or k < 1:
-        raise ValueError("n_components is required here: random projections determine only a few components")
+        raise InvalidValueError(
+            "is required here", "random projections determine only a few components", parameter="n_components"
+        )
     return _compressive(squares, columns, int(k), progress)
 
 
@@ -393,9 +402,9 @@ class SketchPCA(LinearCoordinates):
         truth("whiten", self.whiten)
         if isinstance(self.n_components, float):
             if not 0 < self.n_components < 1:
-                raise ValueError(
-                    "n_components must be a whole number, or a share of the variance between 0 and 1, "
-                    f"not {self.n_components!r}"
+                raise InvalidValueError(
+                    f"must be a whole number, or a share of the variance between 0 and 1, not {self.n_components!r}",
+                    parameter="n_components",
                 )
         else:
             super().check_parameters()
@@ -408,7 +417,9 @@ class SketchPCA(LinearCoordinates):
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
             return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
         if self.n_components is None or isinstance(self.n_components, float):
-            raise ValueError(f"only a few components of {d} columns can be learned: give n_components, such as 10")
+            raise InvalidValueError(
+                f"only a few components of {d} columns can be learned", f"give {Parameter('n_components')}, such as 10"
+            )
         center, reach = box(glimpse, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)

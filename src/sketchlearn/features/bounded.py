@@ -11,9 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.errors import either
 from sketchlearn.core.values import listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+
+
+def larger_bound() -> str:
+    """What to do about a row beyond the bound."""
+    return either(
+        "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)",
+        "use sketchlearn design with wider --bounds",
+    )
 
 
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
@@ -73,7 +82,6 @@ class Centred(Operator):
 
 
 REFUSE, CLIP = "refuse", "clip"
-REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
 SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
@@ -170,7 +178,7 @@ class Boxed(Bounded):
 
     def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle) / np.array(self.bound)))
-        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
+        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {larger_bound()}"
 
 
 class Blockwise(Boxed):

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
 from sketchlearn.features.bounded import CLIP, FIXED_POINT, Boxed
@@ -176,7 +177,9 @@ class CellSums(Directed):
         given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
         found = tuple(sorted(set(given)))
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
-            raise ValueError("along must be positions of some columns, each once, of which directions are 0")
+            raise InvalidValueError(
+                "must be positions of some columns, each once, of which directions are 0", parameter="along"
+            )
         if self.squares != "columns" or self.normalize:
             raise ValueError("columns that travel along need squares of each column, and rows as they are")
         return found

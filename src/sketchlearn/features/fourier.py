@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
@@ -119,9 +120,13 @@ class FourierFeatures(Projected):
             return None
         r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
         if n_frequencies % r:
-            raise ValueError(f"subsample must divide n_frequencies: {r} does not divide {n_frequencies}")
+            raise InvalidValueError(
+                f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}", parameter="subsample"
+            )
         if self.structured and r % size:
-            raise ValueError(f"with structured frequencies, subsample must be a multiple of the block size {size}")
+            raise InvalidValueError(
+                f"with structured frequencies, {Parameter('subsample')} must be a multiple of the block size {size}"
+            )
         return r
 
     @property

@@ -6,6 +6,7 @@ from enum import Enum
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import Value, shortened, truth
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.ledger import ASSUMED, DECLARED
@@ -123,12 +124,16 @@ def public_design(operator: Any, assumed: bool) -> str:
     if assumed:
         return ASSUMED
     if operator.origin is Origin.SAMPLE:
-        raise ValueError(
-            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
-            "the sample is public, say assume_public_design=True"
+        raise InvalidValueError(
+            "the operator was designed on a sample of rows, which it tells about",
+            f"design it on bounds alone or, if the sample is public, give {Parameter('assume_public_design', True)}",
         )
-    raise ValueError(
+    raise InvalidValueError(
         f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
-        "would tell about: make it with design(bounds=...); or, if none was, say so with "
-        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
+        "would tell about",
+        either(
+            "make it with design(bounds=...); or, if none was, say so with operator.with_origin('declared') before "
+            "sketching, or with assume_public_design=True",
+            "use a sketch of sketchlearn design --bounds or, if none was, give --assume-public-design",
+        ),
     )

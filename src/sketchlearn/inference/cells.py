@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.cell_sums import CellSums
@@ -23,11 +24,17 @@ LARGEST_WIDTH_RATIO = 1.3  # of squared distances within cells to the sample's, 
 LARGEST_ADDED_COST = 0.1  # by wider cells, relative to the cost of the clusters: many small wide cells do no harm
 MOST_CLIPPED = 1e-3  # of the records
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
-NO_ERRORS_OF_CELLS = "Voronoi cells do not determine them: learn from frequencies, with n_directions=None"
-NO_DISTANCES_OF_CELLS = (
-    "Voronoi cells do not determine it: score rows, or learn from frequencies, with n_directions=None"
-)
 FROM_ALL_OVER = "design it on a sample from all over the data"
+
+
+def from_frequencies() -> str:
+    """What to do where cells do not tell something."""
+    return f"learn from frequencies, with {Parameter('n_directions', None)}"
+
+
+def no_distances_of_cells() -> str:
+    """Why there is no mean distance of the records."""
+    return f"cells do not tell it: score rows, or {from_frequencies()}"
 
 
 @dataclass(frozen=True)

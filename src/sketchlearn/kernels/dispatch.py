@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 import sketchlearn.kernels._native as native
 from sketchlearn.core.arrays import Single
+from sketchlearn.core.errors import InvalidValueError, either
 
 if not hasattr(native, "LIMIT"):  # the folder of its sources was found instead
     raise ImportError(
@@ -55,7 +56,9 @@ def n_threads(n_jobs: int | None) -> int:
     except TypeError:
         wanted = 0
     if wanted == 0:
-        raise ValueError(f"n_jobs must be None or a whole number other than 0, not {n_jobs!r}")
+        raise InvalidValueError(
+            f"must be {either('None or ', '')}a whole number other than 0, not {n_jobs!r}", parameter="n_jobs"
+        )
     return min(wanted, 1024) if wanted > 0 else max(1, cores + 1 + wanted)
 
 

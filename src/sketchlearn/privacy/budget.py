@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.core import containers as container
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.hash_chain import START, BrokenChainError, checked_entries, link
 from sketchlearn.core.values import number, positive, shortened, truth, whole
 from sketchlearn.sketch.batches import Batches
@@ -56,7 +57,7 @@ BEGIN SELECT RAISE(ABORT, 'the limit is never removed'); END;
 """
 
 
-class BudgetError(ValueError):
+class BudgetError(InvalidValueError):
     """A release would cost more than is left, or the file of a budget is not sound."""
 
 
@@ -285,7 +286,8 @@ class Budget:
         if delta == 0 and ledger.mechanism == THRESHOLD:
             raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
         if delta == 0 and ledger.mechanism == GAUSSIAN:
-            raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
+            remedy = either("privatize with delta=0", "leave out --delta")
+            raise BudgetError("the budget has delta 0, so it books Laplace releases alone", remedy)
         for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
             raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
         if any(booked.get("unit") != ledger.unit for booked in entries):
@@ -303,8 +305,8 @@ class Budget:
             before = self._total(entries, delta)
             raise BudgetError(
                 f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}: ask for a smaller epsilon (a Laplace release may have "
-                f"{max(0.0, limit - before.epsilon):.4g})"
+                f"it would be {after.epsilon:.4g}: ask for a smaller {Parameter('epsilon')} (a Laplace release may "
+                f"have {max(0.0, limit - before.epsilon):.4g})"
             )
 
     def _linked(

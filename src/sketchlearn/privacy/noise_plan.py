@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import number, positive, shortened, whole
 from sketchlearn.features.composed import Concatenated
 from sketchlearn.features.directions import SomeDirections
@@ -208,5 +209,6 @@ def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
     if parties is None:
         return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     if delta:
-        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
+        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
+        raise InvalidValueError("shares of noise are of Laplace noise, which needs no delta", remedy)
     return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.features.operator import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
 from sketchlearn.privacy.forecast import Forecast, forecast
@@ -37,7 +38,7 @@ class Learner(Protocol):
 Estimator = TypeVar("Estimator", bound=Learner)
 
 
-class SessionError(ValueError):
+class SessionError(InvalidValueError):
     """The rows of a session cannot be sketched. The message tells nothing about them."""
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import in_digits
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import whole
@@ -313,7 +314,8 @@ def explain(
 def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
     k, name = len(fitted.fitted_model().centers_of_parts), type(fitted).__name__
     if n_components is not None and n_components != k:
-        raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
+        remedy = f"leave {Parameter('n_components')} out"
+        raise InvalidValueError(f"this {name} was fitted with {k} components, not {n_components}", remedy)
 
 
 def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
@@ -388,7 +390,8 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     name = type(fitted).__name__
     if isinstance(fitted, Sketch):
         if n_components is None:
-            raise ValueError("a sketch does not know how many clusters to look for: give explain n_components")
+            remedy = f"give explain {Parameter('n_components')}"
+            raise InvalidValueError("a sketch does not know how many clusters to look for", remedy)
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
@@ -401,7 +404,9 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
             found = reduced_in_units(centroids, density.heavy(), problem, units, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
-        raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
+        raise InvalidTypeError(
+            f"explain needs a fitted estimator or a sketch with {Parameter('n_components')}, not {name}"
+        )
     if not isinstance(fitted, DesignedEstimator):
         raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
     sketch, model = fitted.sketch_, fitted.fitted_model()
@@ -516,18 +521,19 @@ def _fault_of_search(f: dict[str, float]) -> Verdict:
 def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
     """The cause and the advice, as a sentence."""
     k, ratio = case.k, f.get("scale_ratio")
+    design = called("design", "sample", n_components=k)
     match verdict:
         case Verdict.SKETCH_TOO_SMALL:
             m = math.ceil(10 * k * case.d * (2 - case.target.imaginary))
             return (
                 f"The sketch is too small to tell {k} components apart, whatever the decoder: use about {m} "
-                f"frequencies (it has {len(case.target)}), which design(sample, n_components={k}) does."
+                f"frequencies (it has {len(case.target)}), which {design} does."
             )
         case Verdict.SCALE_TOO_LARGE:
             excess = "" if ratio is None or ratio <= 1 else f", by a factor of {in_digits(ratio, 2)} or more"
             return (
                 f"The scale of the frequencies is too large{excess}: they are so low that clusters blur into one "
-                f"cloud; use a smaller scale, or design(sample, n_components={k}), which chooses it."
+                f"cloud; use a smaller scale, or {design}, which chooses it."
             )
         case Verdict.SCALE_TOO_SMALL:
             known = ratio if "risk_ratio" in f else None
@@ -536,14 +542,16 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             larger = f"{'about' if known else 'at least'} {in_digits(times, 2)} times as large"
             return (
                 "The scale of the frequencies is too small: they are so high that each cluster averages out; "
-                f"use a scale {larger}, or design(sample, n_components={k}), which chooses it."
+                f"use a scale {larger}, or {design}, which chooses it."
             )
         case Verdict.DECODER:
             better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
             return (
                 f"The decoder missed a better solution: the residual is {in_digits(f['misfit'], 3)}, but "
-                f"{in_digits(better, 3)} can be reached; try another random_state or decoder, "
-                "or an operator of design(), which shows records' spread."
+                f"{in_digits(better, 3)} can be reached; try another {Parameter('random_state')} or "
+                f"{Parameter('decoder')}, "
+                f"or {either('an operator of design()', 'a sketch of sketchlearn design')}, which shows records' "
+                "spread."
             )
         case Verdict.HIDDEN:
             return (
@@ -552,7 +560,7 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             )
         case Verdict.MODEL:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped
-            hidden = "; or else the operator hides where records lie: use design()"
+            hidden = f"; or else the operator hides where records lie: use {called('design')}"
             return (
                 "The clusters are unlike Gaussians along the axes: the residual stays at "
                 f"{in_digits(f['best_misfit'], 3)} in further searches; "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.inference.calibration import WeightedRows, calibrated
@@ -296,9 +297,9 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     if (of_all := profiles_of_cells(model, sketch)) is not None:
         return of_all
     if sketch.kept is None or not len(sketch.kept):
-        raise ValueError(
-            "profiles are read from rows that a sketch keeps, and there are none: fit keeps some, and so does "
-            "design(..., rows=500)"
+        raise InvalidValueError(
+            "profiles are read from rows that a sketch keeps, and there are none",
+            f"fit keeps some, and so does {called('design', '...', rows=500)}",
         )
     rows, weights = sketch.kept.rows, Weights.of(sketch)
     labels = np.asarray(model.predict(source(rows)))

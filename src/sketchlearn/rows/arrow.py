@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import either
 from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.rows.schemas.text import text_of
 from sketchlearn.rows.source_base import Floats, reading
@@ -147,7 +148,7 @@ def raw_columns(tables: Iterable[Any], names: list[str]) -> dict[str, Any]:
 def remedy_for(word: str) -> str:
     """What the user can do about a column of text, dates or the like instead of numbers."""
     if word in ("text", "categories", "dates", "times"):
-        return "encode it with a schema (skl.schema)"
+        return f"encode it with a schema ({either('skl.schema', 'sketchlearn schema')})"
     if word in (*NO_SINGLE_VALUES.values(), "maps"):
         return remedy_for_cells(word)
     return "convert it to float"

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
 from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
@@ -44,8 +45,11 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
 SNIFFED_RECORDS = 64  # Records from which the layout is inferred: more add little.
-OVERRIDABLE = "inferred from its first lines"  # The end of a remark; the command line adds which options say otherwise.
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def _which_encoding() -> str:
+    return f"say which {either('encoding it has', 'it has with --encoding')}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,8 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
         facts.append("numbers have decimal commas")
     if grouped:
         facts.append("thousands are set apart")
-    remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
+    otherwise = either("", "; --delimiter and --decimal say otherwise")
+    remark = f"{', and '.join(facts)} (inferred from its first lines{otherwise})" if facts else ""
     skipped = len(LINE_END.findall(before[0]))
     return Layout(delimiter, decimal, header, tuple(records[0]), commas, grouped, skipped, remark)
 
@@ -309,7 +314,8 @@ class Csv(ArrowFile):
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         found = super().not_numbers(position)
         if found is not None and position in self.layout.commas:
-            remedy = 'say decimal="," if they are decimal commas, decimal="." if they set thousands apart'
+            comma = either('say decimal=","', "use --decimal ','")
+            remedy = f"{comma} if they are decimal commas, {Parameter('decimal', '.')} if they set thousands apart"
             return "text with commas", remedy
         return found
 
@@ -430,12 +436,13 @@ class Csv(ArrowFile):
         try:
             yield
         except UnicodeDecodeError:
-            raise ValueError(f"{place} is not text in {self.encoding}: say which encoding it has") from None
+            raise InvalidValueError(f"{place} is not text in {self.encoding}", _which_encoding()) from None
         except ValueError as error:
             if found := REFUSED_TEXT.match(str(error)):
                 name = self.column(int(found[1]))
-                remedy = 'say encoding="cp1252" if it was saved on Windows, or save it as UTF-8'
-                raise ValueError(f"{place}: {name} is not UTF-8: {remedy}") from None
+                said = either('say encoding="cp1252"', "use --encoding cp1252")
+                remedy = f"{said} if it was saved on Windows, or save it as UTF-8"
+                raise InvalidValueError(f"{place}: {name} is not UTF-8", remedy) from None
             if found := REFUSED_VALUE.match(str(error)):
                 column = self.column(int(found[1]))
                 raise ValueError(f"{place}: {column} holds {found[2][:60]!r}, which is not a number") from None
@@ -443,7 +450,8 @@ class Csv(ArrowFile):
                 where = f"line {found[1]}" if found[1] else "a line"
                 between = DELIMITERS.get(self.layout.delimiter, repr(self.layout.delimiter))
                 counts = f"{found[3]} cells with {between} between them, but the first has {found[2]}"
-                raise ValueError(f"{place}: {where} has {counts}: give the delimiter, or repair the line") from None
+                remedy = f"give {either('the delimiter', '--delimiter')}, or repair the line"
+                raise InvalidValueError(f"{place}: {where} has {counts}", remedy) from None
             raise
 
     def _open(self, stream: Any, names: Sequence[str] = ()) -> Any:
@@ -653,6 +661,6 @@ def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:
         try:
             return decoder.decode(data, not data).encode()
         except UnicodeDecodeError:
-            raise ValueError(f"{PLACE} is not text in {encoding}: say which encoding it has") from None
+            raise InvalidValueError(f"{PLACE} is not text in {encoding}", _which_encoding()) from None
 
     return in_utf_8

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.rows.arrow import ArrowFile, pyarrow, remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array
 from sketchlearn.rows.source_base import reading
-from sketchlearn.rows.tables import Columns, decompressed
+from sketchlearn.rows.tables import Columns, decompressed, other_columns
 
 PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
 CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
@@ -56,8 +57,8 @@ class JsonLines(ArrowFile):
                     if found is None:
                         raise
                     problem = f"column {found[1]!r} holds something else than numbers after its first values"
-                    remedy = f"{remedy_for('text')}, or choose other columns"
-                    raise ValueError(f"{self.place}: {problem}: {remedy}") from None
+                    remedy = f"{remedy_for('text')}, or {other_columns()}"
+                    raise InvalidValueError(f"{self.place}: {problem}", remedy) from None
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         names = [self.fields[position] for position in chosen]

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow
+from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow, remedy_for
 from sketchlearn.rows.csv import NUMBER, Csv, Dialect
 from sketchlearn.rows.databases import DuckDb, Excel, Sqlite
 from sketchlearn.rows.json_lines import JsonLines
@@ -46,7 +46,7 @@ class Partitioned(Table):
         value = self.values[position - self.table.n_columns]
         if value == NO_VALUE or NUMBER.fullmatch(value):
             return None
-        return "text (the name of a folder)", "encode it with a schema (skl.schema)"
+        return "text (the name of a folder)", remedy_for("text")
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         for rows in self.table.chunks(self._own(chosen), n_rows):

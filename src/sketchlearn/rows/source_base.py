@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
 Floats = NDArray[np.floating[Any]]
@@ -218,14 +219,16 @@ class Source(ABC):
     def refuse_gaps(self, block: Block) -> None:
         """Raises an error if a value of the block is missing."""
         missing = np.argwhere(np.isnan(block.rows))
-        if not len(missing):
-            return
-        row, position = (int(i) for i in missing[0])
+        if len(missing):
+            row, position = (int(i) for i in missing[0])
+            drop = either('read with nulls="drop"', "use --nulls drop")
+            raise InvalidValueError(f"{block.name(row)}, {self._missing(position)}", f"fill it, or {drop}")
+
+    def _missing(self, position: int) -> str:
+        """That a value is missing, in words."""
         if isinstance(self.columns, SchemaColumns):
-            what = f"column {self.columns.read_at(position)!r} has no value that the schema can read"
-        else:
-            what = f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
-        raise ValueError(f'{block.name(row)}, {what}: fill it, or read with nulls="drop"')
+            return f"column {self.columns.read_at(position)!r} has no value that the schema can read"
+        return f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
 
     def _accepted(self, arrays: Iterable[Floats], start: int = 0, place: str = "") -> Iterator[Block]:
         """Numbered blocks of arrays, without rows that have missing or infinite values if those are to be dropped."""
@@ -279,9 +282,10 @@ def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -
     positions = by_name(names, wanted, place)
     if list(positions) != sorted(positions):
         found = listed([names[i] for i in sorted(positions)])
-        raise ValueError(
-            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}: "
-            "put the columns into that order, or choose them with source(data, columns=[...])"
+        chosen = either("source(data, columns=[...])", "--columns")
+        raise InvalidValueError(
+            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}",
+            f"put the columns into that order, or choose them with {chosen}",
         )
     return positions
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.progress import progress_shown, row_bar
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
@@ -78,7 +79,7 @@ class Table(ABC):
         for position in chosen:
             if (found := self.not_numbers(position)) is not None:
                 column = inside(self.place) + self.column(position)
-                raise TypeError(f"{column} is {found[0]}, not numbers: {found[1]}, or choose other columns")
+                raise InvalidTypeError(f"{column} is {found[0]}, not numbers", f"{found[1]}, or {other_columns()}")
 
     @abstractmethod
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
@@ -298,12 +299,18 @@ def no_names(wanted: Sequence[str], place: str = "") -> ValueError:
     )
 
 
+def other_columns() -> str:
+    """What to do about a column that is not numbers, or not of one kind."""
+    return either("choose other columns", "leave it out (--exclude, --numeric-only)")
+
+
 def nothing_left(rows: Source) -> ValueError:
     """The error that all rows were left out; with a schema, it names the columns without values."""
     blame, remedy = "", "fill them, or read other columns"
     if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) and rows.table.without:
         worst = ", ".join(f"{n:,} in column {name!r}" for name, n in rows.table.without.most_common(3))
-        blame, remedy = f" ({worst})", 'give those columns missing="indicate", or leave them out'
+        told = either('give those columns missing="indicate"', "let those columns say so in the schema (missing: indicate)")
+        blame, remedy = f" ({worst})", f"{told}, or leave them out"
     return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 
 
@@ -349,7 +356,7 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
     if columns is None:
         return tuple(range(n_columns))
     if len(set(columns)) < len(columns):
-        raise ValueError(f"columns must be different ones, not {listed(columns)}")
+        raise InvalidValueError(f"must be different ones, not {listed(columns)}", parameter="columns")
     if names is not None and all(isinstance(name, str) for name in columns):
         return by_name(names, columns, place)
     if names is None and any(isinstance(name, str) for name in columns):
@@ -357,7 +364,7 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
     try:
         positions = tuple(map(operator.index, columns))
     except TypeError:
-        raise ValueError(f"columns must be names or positions, not {listed(columns)}") from None
+        raise InvalidValueError(f"must be names or positions, not {listed(columns)}", parameter="columns") from None
     for position in positions:
         if not 0 <= position < n_columns:
             raise ValueError(f"there is no column {position}: the columns of {place} are 0 to {n_columns - 1}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import shortened, whole
 
@@ -65,8 +66,8 @@ def unit_of_sum(
         return a.with_other(b, disjoint=disjoint)
     found = b if a is None else a
     if found is not None and rows_without_unit:
-        raise ValueError(
-            f"one sketch has {found}, the other has rows without units, which would not be protected as units: sketch "
-            f"those with unit= and rows_per_unit=, too"
+        raise InvalidValueError(
+            f"one sketch has {found}, the other has rows without units, which would not be protected as units",
+            f"sketch those with {either('unit= and rows_per_unit=', '--unit and --rows-per-unit')}, too",
         )
     return found

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core import containers as container
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import counted, warn_caller_once
 from sketchlearn.core.packages import __version__
 from sketchlearn.core.signatures import signed
@@ -82,9 +84,11 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
     if shared:
         raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
     if overlapping is None and a.unit is not None:
-        raise ValueError(
-            f"rows of one {a.unit} may lie with several parties: add the shares with overlapping=False if no {a.unit} "
-            "is with two of them; with overlapping=True epsilons add up"
+        add = either("add", "merge")
+        raise InvalidValueError(
+            f"rows of one {a.unit} may lie with several parties",
+            f"{add} the shares with {Parameter('overlapping', False)} if no {a.unit} is with two of them; with "
+            f"{Parameter('overlapping', True)} epsilons add up",
         )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))
@@ -109,9 +113,6 @@ def require_enough_shares(ledger: Ledger | None) -> None:
             f"this is a sum of {ledger.shares:,} of {ledger.parties:,} shares of noise, which is not private yet: add "
             f"those of {ledger.lacking:,} more parties first"
         )
-
-
-FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
 
 
 def few_records(count: float, remedy: str) -> str:
@@ -425,16 +426,18 @@ class Sketch:
         shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
-            raise ValueError(
+            twice = either("use a.merged(b, overlapping=True)", "give --overlapping")
+            named = either("a batch= name of their own", "--batch NAME")
+            raise InvalidValueError(
                 f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
-                "if it shall count twice, use a.merged(b, overlapping=True); if they are other rows of equal values, "
-                "sketch them with a batch= name of their own"
+                f"if it shall count twice, {twice}; if they are other rows of equal values, sketch them with {named}"
             )
         if sign > 0 and overlapping is None and not distinct and self._may_share(other):
-            raise ValueError(
+            disjoint = either("a.merged(b, overlapping=False)", "--disjoint")
+            raise InvalidValueError(
                 "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
-                "it, and the other may hold all of it: a.merged(b, overlapping=False) says that it does not, and "
-                "overlapping=True that it may"
+                "it, and the other may hold all of it",
+                f"{disjoint} says that it does not, and {Parameter('overlapping', True)} that it may",
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)

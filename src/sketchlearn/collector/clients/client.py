@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from sketchlearn.sketch.sums import FEW_RECORDS
+from sketchlearn.core.limits import FEW_RECORDS
 
 if TYPE_CHECKING:
     from sketchlearn.features.operator import Operator

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from sketchlearn.core.errors import either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.state import IncomingRows, SketchedTable
@@ -93,7 +94,8 @@ def _refusal(X: Any, error: Exception) -> str | None:
                 f"{name} holds objects ({shortened(value)} in row {row}), not numbers: turn it into numbers, or {drop}"
             )
         fill = "fill it (scikit-learn's SimpleImputer)"
-        return f'row {row}, {name} is missing (NaN): {fill}, or leave such rows out with skl.source(X, nulls="drop")'
+        drop = either('leave such rows out with skl.source(X, nulls="drop")', "use --nulls drop")
+        return f"row {row}, {name} is missing (NaN): {fill}, or {drop}"
     return None
 
 
@@ -134,7 +136,9 @@ def _is_text(y: Any) -> bool:
     return any(isinstance(value, str | bytes) and _is_odd(value) for value in np.ravel(np.asarray(y, object)))
 
 
-KEEP_GAPS = 'give those columns missing="indicate"'
+def _keep_gaps() -> str:
+    options = "let those columns say so in the schema (missing: indicate)"
+    return either('give those columns missing="indicate"', options)
 
 
 def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:
@@ -209,7 +213,7 @@ def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> Incom
     if n_dropped:
         warn_caller(
             f"{n_dropped:,} rows have no value in a column where the schema leaves out such rows, and are not learned "
-            f"from: {KEEP_GAPS} to keep them"
+            f"from: {_keep_gaps()} to keep them"
         )
         array = None
     return IncomingRows(source(held, nulls="drop"), table, in_memory=True, array=array)
@@ -223,7 +227,7 @@ def encoded_blocks(X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
         if rows.dropped:
             raise ValueError(
                 f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows: drop them "
-                f"first, or {KEEP_GAPS}"
+                f"first, or {_keep_gaps()}"
             )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.estimators.base.components import (
@@ -42,7 +43,7 @@ from sketchlearn.features.expected_statistics import ExpectedStatistics
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.inference.calibration import WeightedRows
-from sketchlearn.inference.cells import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
+from sketchlearn.inference.cells import Cells, from_frequencies, no_distances_of_cells
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.gaussian_mixture import MixtureFit, fit_mixture
 from sketchlearn.inference.decoders.goodness_of_fit import FitTest
@@ -222,9 +223,12 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.covariance_type not in MODELS:
-            raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
+            raise InvalidValueError(
+                f"must be one of {', '.join(MODELS)}, not {self.covariance_type!r}", parameter="covariance_type"
+            )
         if (self.covariance is None) == (self.covariance_type == "known"):
-            raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
+            needing = Parameter("covariance_type", "known")
+            raise InvalidValueError(f"a covariance matrix is needed for {needing}, and for no other")
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
@@ -251,15 +255,16 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
                 f"{counted(sketch.count, 'record')} cannot tell the {p:,} parameters of this mixture, which may not "
-                "hold for others: ask for fewer components, or for another covariance_type",
+                f"hold for others: ask for fewer components, or for another {Parameter('covariance_type')}",
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
 
     def _family(self, d: int) -> Family:
         if self._number == AUTO:
-            raise ValueError(
-                "expected statistics are those of a given number of Gaussians: give n_components that number"
+            raise InvalidValueError(
+                "expected statistics are those of a given number of Gaussians",
+                f"give {Parameter('n_components')} that number",
             )
         return Family(self._n_components, self.covariance_type, self._gaussian(d))
 
@@ -300,9 +305,10 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
         """The mixture that cells tell of."""
         if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
-            raise ValueError(
+            raise InvalidValueError(
                 'this sketch of cells tells mixtures of a given number of "diag" or "spherical" Gaussians if it is '
-                'designed with task="mixture"; for others, design it with n_directions=None'
+                f"designed with {Parameter('task', 'mixture')}; for others, design it with "
+                f"{Parameter('n_directions', None)}"
             )
         self.check_size(int(np.ceil(sketch.count)))
         for doubt in cells.doubts(float(cells.shares @ cells.within)):
@@ -314,7 +320,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
         if part_of(sketch, CellSums) is not None:
-            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
+            return ErrorBars(withheld=f"cells do not tell them: {from_frequencies()}")
         status = model.outcome.status
         if status is Status.STEP:
             return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=False))
@@ -333,7 +339,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         figure = in_digits(fit.test.figure, 3)
         return (
             f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test {figure}, about 1 "
-            f"if it did): the mixture is {found}; try more components or another covariance_type"
+            f"if it did): the mixture is {found}; try more components or another {Parameter('covariance_type')}"
         )
 
     def _gaussian(self, d: int) -> Model:
@@ -347,7 +353,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
         if part_of(sketch, CellSums) is not None:
-            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+            return RowMean(withheld=no_distances_of_cells())
         if isinstance(sketch.operator, ExpectedStatistics):
             if sketch.ledger is not None:
                 return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")

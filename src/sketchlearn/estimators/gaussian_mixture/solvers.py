@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.estimators.design.cells import REACH_FACTOR
 from sketchlearn.estimators.design.costs import ROWS_PER_PARAMETER
@@ -238,9 +239,9 @@ class EMStep:
         least = np.zeros(operator.n_features) if operator.ridge is None else np.array(operator.ridge)
         step = MStep(kind, np.maximum(least, TINY * variances.min(axis=0)), _known(family.model))
         if step.full != (operator.covariances == "full"):
-            raise ValueError(
-                f'this sketch has expected statistics of "{operator.covariances}" covariances: ask for such a '
-                "covariance_type, or sketch the rows for another one"
+            raise InvalidValueError(
+                f'this sketch has expected statistics of "{operator.covariances}" covariances',
+                f"ask for such a {Parameter('covariance_type')}, or sketch the rows for another one",
             )
         values = np.asarray(sketch.mean)
         moments = operator.moments(values)

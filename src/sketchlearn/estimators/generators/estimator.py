@@ -27,6 +27,7 @@ from sketchlearn.core.containers import (
     numbers_of,
     to_document,
 )
+from sketchlearn.core.errors import Parameter, either
 from sketchlearn.core.limits import Cost, FormatError, check_cost, loading
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.packages import required
@@ -115,7 +116,8 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
     header = Header.of(data)
     document = from_document(header.entry, MODEL, MODEL_VERSION)
     if document.get("own_network") is not False and estimator.network is None:
-        raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
+        remedy = either("give SketchGenerator(network).load_weights(path)", "use it in Python")
+        raise FormatError("its network is its maker's own", remedy)
     try:
         return _filled(estimator, document, data, header.shapes)
     except FormatError:
@@ -357,7 +359,7 @@ class SketchGenerator(LabelledEstimator):
             warn_caller(
                 f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
                 f"difference (residual {in_digits(found.residual, 3)}, {in_digits(found.misfit, 3)} times the noise "
-                "squared): try a larger max_iter or network",
+                f"squared): try a larger {Parameter('max_iter')} or network",
                 ConvergenceWarning,
             )
         counts = np.array([float(part.count) for part in sketches])

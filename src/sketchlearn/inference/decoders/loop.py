@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sketchlearn.core.errors import Parameter, called
 from sketchlearn.core.messages import in_digits
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
@@ -38,13 +39,22 @@ class Status(Enum):
     UNJUDGED = "the fit cannot be tested: there are too few records for this many parameters"
     HIDDEN = "the noise of the private release hides the clusters: a single Gaussian fits the sketch as well"
 
-
-ADVICE = {
-    Status.REFINED: "if the result is poor, try more components or more frequencies",
-    Status.STALLED: "try more frequencies, another scale (explain() says which), or another random_state",
-    Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
-    Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
-}
+    @property
+    def advice(self) -> str:
+        """What may help."""
+        match self:
+            case Status.REFINED:
+                return "if the result is poor, try more components or more frequencies"
+            case Status.STALLED:
+                scale = f"another scale ({called('explain')} tells which way)"
+                return f"try more frequencies, {scale}, or another {Parameter('random_state')}"
+            case Status.UNJUDGED:
+                return "keep or give rows beside the sketch, or ask for fewer clusters"
+            case Status.HIDDEN:
+                release = "release more records at once, with a larger epsilon, with delta > 0"
+                return f"{release}, or ask for fewer clusters"
+            case _:
+                return ""
 
 
 ROBUST = (Status.ALL_ROWS, Status.ROWS, Status.ATOMS, Status.CELLS, Status.STEP)  # fits without Gaussian clusters
@@ -87,7 +97,7 @@ class Outcome:
     @property
     def advice(self) -> str:
         """What to try if the result is poor."""
-        return ADVICE.get(self.status, "")
+        return self.status.advice
 
     def __repr__(self) -> str:
         parts = f"{len(self.mixture):,} components, misfit {self.misfit:.3g}, {self.iterations:,} iterations"

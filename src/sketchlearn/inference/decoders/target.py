@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.distributions import FrequencySet, Mixture
 from sketchlearn.sketch.record_weights import distinct_records, effective_records
@@ -195,13 +196,14 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     leaves = sketch.operator.leaves(sketch)
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
-        kind = type(sketch.operator).__name__
+        kind, more = type(sketch.operator).__name__, Parameter("n_frequencies", 1000)
         remedies = {
-            "CellSums": "design it with n_directions=None, or fit with n_frequencies=1000",
-            "ExpectedStatistics": "fit with n_frequencies=1000",
+            "CellSums": f"design it with {Parameter('n_directions', None)}, or fit with {more}",
+            "ExpectedStatistics": f"fit with {more}",
         }
-        remedy = remedies.get(kind, "use design(sample, ...)")
-        raise ValueError(f"a sketch of Fourier features is needed, but this one is of {kind}: {remedy}")
+        remedy = remedies.get(kind, f"use {called('design', 'sample', '...')}")
+        found_kind = either(f"is of {kind}", "has none")
+        raise InvalidValueError(f"a sketch of Fourier features is needed, but this one {found_kind}", remedy)
     if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
     return found[0]

@@ -11,8 +11,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtr
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted
-from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members
+from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members, from_frequencies
 from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
@@ -28,34 +29,33 @@ from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.inference.kmeans import KMeansOfRows
 from sketchlearn.sketch.sums import Sketch
 
-FROM_FREQUENCIES = "learn from frequencies, with n_directions=None"
 #: Largest effect of borders on a center, in standard errors. Five clusters of 256 columns, the nearest 5 deviations
 #: apart, have 0.6 with 8,000 records (intervals along the clusters covered 94 %); at 4 deviations, 1.8 (89 %).
 MOST_MOVED = 1.0
 FEWEST_RECORDS = 30  # of a cluster
 ROUNDING = 1e-6  # of a cost, by values in fixed point and rows in float32
 PREMISE = "for separated clusters, as these seem to be from their cells"
-PRIVATE = f"the noise of a private release is in all cells, and its effect here is not known: {FROM_FREQUENCIES}"
+PRIVATE = "the noise of a private release is in all cells, and its effect here is not known"
 
 
 def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars:
     """Standard errors of the means and shares of clusters of cells."""
     if sketch.ledger is not None:
-        raise UndeterminedError(PRIVATE)
+        raise UndeterminedError(PRIVATE, from_frequencies())
     clusters = CellClusters.of(cells, members)
     if clusters is None:
         raise UndeterminedError(NO_COVARIANCES)
     if cells.squares.ndim == 1:
         raise UndeterminedError(
             f"so many cells leave no room for squares of each column: design the sketch for fewer clusters, or "
-            f"{FROM_FREQUENCIES}"
+            f"{from_frequencies()}"
         )
     n, shares = independent_records(sketch), members.sizes
     moved = clusters.overlaps() * np.sqrt(n * shares)
     if np.max(moved) > MOST_MOVED:
         raise UndeterminedError(
             f"some clusters touch, and cells do not determine how their borders move: ask for fewer clusters, or "
-            f"{FROM_FREQUENCIES}"
+            f"{from_frequencies()}"
         )
     few = n * shares < FEWEST_RECORDS
     of_shares = np.sqrt(shares * np.maximum(1 - shares, 0) / n)
@@ -75,7 +75,7 @@ def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean
     both, and the error half of their difference. (Gaussian tails covered 7 % of inertias with 6 degrees.)
     """
     if sketch.ledger is not None:
-        return RowMean(withheld=PRIVATE)
+        return RowMean(withheld=f"{PRIVATE}: {from_frequencies()}")
     clusters = CellClusters.of(cells, cells.members(centers))
     if clusters is None:
         return RowMean(withheld=NO_COVARIANCES)
@@ -207,7 +207,8 @@ def errors_of_density(
     if len(density) > len(centers):  # such intervals covered 26 % for boxes and 79 % for balls
         raise UndeterminedError(
             f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not determine their "
-            "distribution well enough: keep rows beside it, with design(..., rows=500)"
+            "distribution well enough",
+            f"keep rows beside it, with {called('design', '...', rows=500)}",
         )
     own = problem.from_data_units(density)
     problem = problem.without_harmonics(own)
@@ -297,7 +298,7 @@ def errors_of_rows(
         return of_centers, of_shares, ""
     reason = (
         "some clusters, or some columns of them, have too few different kept rows: keep more, with "
-        "design(..., rows=5000), or ask for fewer clusters"
+        f"{called('design', '...', rows=5000)}, or ask for fewer clusters"
     )
     if standing.kept.complete:
         reason = "the records of some clusters are alike, in some columns at least: ask for fewer clusters"

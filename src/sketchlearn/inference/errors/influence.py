@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import Bounded
 from sketchlearn.inference.calibration import WeightedRows, calibrated, calibration_residuals
@@ -88,7 +89,7 @@ NUMBERS_PER_BLOCK = 1 << 20
 LARGEST_NOISE = 0.25  # relative to a cluster's part of the sketch
 
 
-class UndeterminedError(ValueError):
+class UndeterminedError(InvalidValueError):
     """Standard errors are not available; the message gives the reason and the remedy."""
 
 
@@ -206,10 +207,13 @@ def check_size(target: Target, mixture: Mixture) -> None:
 
 PARAMETERS_PER_BLOCK = 512
 
-NO_ROWS = (
-    "the fit is of rows that were given beside the sketch, and it is not known how they were drawn: "
-    "keep rows in the sketch, with design(..., rows=500)"
-)
+
+def no_rows() -> str:
+    """Why the errors of a fit on given rows are not known."""
+    return (
+        "the fit is of rows that were given beside the sketch, and it is not known how they were drawn: "
+        f"keep rows in the sketch, with {called('design', '...', rows=500)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,7 @@ class StandingRows:
         """The sample of a sketch."""
         kept = sketch.kept
         if kept is None or not len(kept):
-            raise UndeterminedError(NO_ROWS)
+            raise UndeterminedError(no_rows())
         drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.openness)
         decided = decided and not kept.complete
         return cls(sketch, kept, drawn, calibrated(sketch, [drawn], rng)[0] if decided else drawn, decided)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
 from sketchlearn.inference.distributions import Mixture
@@ -166,11 +167,17 @@ LEAST_P_VALUE = 1e-3  # of a sample's difference from the sketch, if it is rando
 MOST_DEVIATIONS = 4.5  # of a single column's mean in a random sample from the sketch's
 LARGEST_TAIL_ERROR = 3.0  # in standard errors: one or two in samples of Gaussians, 40 in airports
 
-KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500)"
-NOT_RANDOM = (
-    "the rows of the sample differ significantly from all sketched rows, so that they are not a random sample of "
-    f"them, or lack rows far away: give rows drawn at random, or {KEEP_ROWS}"
-)
+
+def keep_rows() -> str:
+    """What to do where rows beside the sketch would tell."""
+    return f"keep rows beside the sketch with {called('design', '...', rows=500)}"
+
+
+def _no_random_sample() -> str:
+    return (
+        "the rows of the sample differ significantly from all sketched rows, so that they are not a random "
+        f"sample of them, or lack rows far away: give rows drawn at random, or {keep_rows()}"
+    )
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if drawn.given and len(values) >= drawn.count:
         away = known.features(drawn.rows).mean(axis=0) - known.values
         same = np.all(np.abs(away) <= ROUNDING * (1 + np.abs(known.values))) and len(values) == drawn.count
-        return RowMean(float(values.mean()), 0.0) if same else RowMean(withheld=NOT_RANDOM)
+        return RowMean(float(values.mean()), 0.0) if same else RowMean(withheld=_no_random_sample())
     if np.sum(there) < LEAST_ROWS:
         few = f"{np.sum(there):,} rows beside the sketch are too few for a standard error"
         return RowMean(withheld=f"{few}: keep or give {10 * LEAST_ROWS:,} or more")
@@ -243,10 +250,8 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
     variance = sampling + found.noise + change**2  # One fit may be twice as optimistic as others, or not at all.
-    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(
-        variance
-    ):
-        return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {KEEP_ROWS}")
+    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(variance):
+        return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {keep_rows()}")
     value = (certain + rest * (found.mean + change)) / drawn.count
     return RowMean(float(value), float(np.sqrt(variance) * rest / drawn.count))
 
@@ -264,7 +269,8 @@ def _chance(parts: Double) -> tuple[float, float]:
 
 def _heavy_tail(heavy: float, drawn: DrawnRows) -> str:
     carried = f"about {max(1, round(heavy))} of {len(drawn.rows):,} rows carry what is unsure of it"
-    remedy = f"{KEEP_ROWS}, which prefers rows far away" if drawn.given else "keep more rows: design(..., rows=2000)"
+    more = f"keep more rows: {called('design', '...', rows=2000)}"
+    remedy = f"{keep_rows()}, which prefers rows far away" if drawn.given else more
     return f"{carried}, and others may be missing: {remedy}"
 
 
@@ -283,7 +289,7 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     odd = chdtrc(freedom, ratio * freedom) < LEAST_P_VALUE
     if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
         return ""
-    return NOT_RANDOM
+    return _no_random_sample()
 
 
 def regressed(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import counted
 from sketchlearn.inference.decoders.gaussian_mixture import MOST_WHITENED
 from sketchlearn.inference.decoders.goodness_of_fit import free_directions, slopes_of_efficient
@@ -206,7 +207,7 @@ def errors_of_likelihood(
     if len(rows) * steps.n_coordinates > MOST_SCORES:
         raise UndeterminedError(
             f"the mixture has {steps.n_coordinates:,} parameters, too many to compute their errors: ask for fewer "
-            "components, or another covariance_type"
+            f"components, or another {Parameter('covariance_type')}"
         )
     scores, information = scores_and_information(steps, density, rows, weights)
     root = inverse_root(
@@ -253,7 +254,7 @@ def _check_records(sketch: Sketch, mixture: Mixture) -> None:
     if independent_records(sketch) < RECORDS_PER_PARAMETER * p:
         raise UndeterminedError(
             f"standard errors of {p:,} parameters need more than {counted(round(float(sketch.count)), 'record')}: "
-            "ask for fewer components, or another covariance_type"
+            f"ask for fewer components, or another {Parameter('covariance_type')}"
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.randomness import exponential, logarithm
 from sketchlearn.core.values import Value, listed, number, positive, shortened, whole
@@ -204,7 +205,8 @@ class Number(Standardised):
         if self.decimal not in DECIMALS:
             raise ValueError(f'decimal must be "." or ",", not {shortened(self.decimal)}')
         if self.scaling == "as is" and (self.center, self.width) != (0.0, 1.0):
-            raise ValueError('a number that is taken "as is" has no center and width: say scaling="standard"')
+            remedy = either('say scaling="standard"', 'give it the scaling "standard"')
+            raise InvalidValueError('a number that is taken "as is" has no center and width', remedy)
 
     @property
     def in_words(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from markupsafe import Markup
 
 from sketchlearn.core.containers import write
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.packages import __version__
 from sketchlearn.estimators.base.components import FittedComponents
 from sketchlearn.estimators.base.estimator import SketchEstimator
@@ -16,7 +16,7 @@ from sketchlearn.inference.decoders.loop import Status
 from sketchlearn.questions.comparison import two_sample_test
 from sketchlearn.questions.profiles import Profiles, has_profiles, profiles
 from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED
-from sketchlearn.sketch.sums import FEW_RECORDS, Sketch, require_enough_shares
+from sketchlearn.sketch.sums import Sketch, require_enough_shares
 from sketchlearn.views.report.clusters import cluster_facts, differs
 from sketchlearn.views.report.columns import column_facts
 from sketchlearn.views.templates import measured, named, rendered, rounded, sentence, whole_number, within
@@ -27,9 +27,7 @@ POOR = (Status.STALLED, Status.UNJUDGED, Status.HIDDEN)
 LEAST_CERTAIN_SHARE = 0.3  # An error of more than this part of a share makes the share doubtful.
 
 
-def _figures(
-    sketch: Sketch, model: Any, profiles: Profiles | None, wording: Callable[[str], str]
-) -> list[tuple[str, str]]:
+def _figures(sketch: Sketch, model: Any, profiles: Profiles | None) -> list[tuple[str, str]]:
     """The figures by which the clusters can be trusted."""
     learned = model.fitted_model()
     of_rows = learned.outcome.status in OF_ROWS
@@ -49,7 +47,7 @@ def _figures(
         name, found = model.measured()
         head = f"{sentence(name)} of the rows that the model was learned from"
         if found.value is None or found.error is None:
-            figures.append((head, f"not reported, because {wording(found.withheld)}"))
+            figures.append((head, f"not reported, because {found.withheld}"))
         else:
             shown = Markup("<span>{}{}</span>").format(measured(found.value, found.error), within(found.error))
             figures.append((head, shown))
@@ -133,9 +131,8 @@ def report_page(
     *,
     against: Sketch | None = None,
     title: str = "Report",
-    wording: Callable[[str], str] = str,
 ) -> str:
-    """The page; `wording` puts advice into other words than Python's."""
+    """The page."""
     _check(sketch, model)
     found = _profiles(model, sketch)
     clusters = cluster_facts(model, found, float(sketch.count))
@@ -147,7 +144,7 @@ def report_page(
         "private": is_private(sketch, model),
     }
     certainty = {
-        "figures": _figures(sketch, model, found, wording),
+        "figures": _figures(sketch, model, found),
         "doubts": _doubts(sketch, model, found, learned.kind_of_part),
         "poor": learned.outcome.status in POOR,
     }
@@ -157,7 +154,6 @@ def report_page(
         sketch=sketch,
         model=model,
         outcome=learned.outcome,
-        wording=wording,
         keys=keys,
         clusters=clusters,
         certainty=certainty,

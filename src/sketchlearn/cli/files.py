@@ -8,17 +8,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.wanted_files import refuse_own_file, wanted_file
+from sketchlearn.cli.errors import misused, say
+from sketchlearn.cli.options import AssumePublicSample, CsvOptions, Sample
 from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sketchlearn.rows.schemas.table_schema import Schema
     from sketchlearn.rows.source_base import Source
     from sketchlearn.sketch.sums import Sketch
+
 
 STANDARD = "-"
 
@@ -82,20 +87,6 @@ def model_from(path: str) -> Any:
         return model_from_bytes(read(path))
 
 
-def columns_from(text: str | None, option: str = "--columns") -> tuple[Any, ...] | None:
-    """The columns of `--columns a,b`: names, or positions if all are whole numbers.
-
-    >>> columns_from("a, b"), columns_from("0,2")
-    (('a', 'b'), (0, 2))
-    """
-    if text is None:
-        return None
-    names = tuple(name.strip() for name in next(csv.reader([text])))
-    if not all(names):
-        raise misused(f"{option} {text}: give names with commas between them, such as a,b")
-    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
-
-
 def files_by_label(arguments: list[str]) -> dict[str, str]:
     """The file of each class, of arguments LABEL=SKETCH.
 
@@ -111,35 +102,6 @@ def files_by_label(arguments: list[str]) -> dict[str, str]:
             raise misused(f"the label {label} is given twice: merge the sketches of one class first")
         files[label] = path
     return files
-
-
-def source_arguments(
-    columns: str | None,
-    nulls: str,
-    exclude: str | None,
-    numeric_only: bool,
-    delimiter: str | None,
-    decimal: str | None,
-    header: bool | None,
-    encoding: str | None,
-    schema: str | None = None,
-) -> dict[str, Any]:
-    """The arguments of `source` that the options for reading stand for.
-
-    >>> arguments = source_arguments(None, "error", "id, name", True, "tab", None, None, None)
-    >>> arguments["exclude"], arguments["delimiter"]
-    (('id', 'name'), '\\t')
-    """
-    delimiter = "\t" if delimiter in ("tab", "\\t") else delimiter
-    if delimiter is not None and len(delimiter) != 1:
-        raise misused(f"--delimiter must be one character, such as ';', or tab, not {delimiter!r}")
-    if decimal not in (None, ".", ","):
-        raise misused(f"--decimal must be . or , and not {decimal!r}")
-    chosen, excluded = columns_from(columns), columns_from(exclude, "--exclude") or ()
-    arguments: dict[str, Any] = {"columns": chosen, "nulls": nulls, "exclude": excluded, "numeric_only": numeric_only}
-    if schema is not None:
-        arguments["schema"] = schema if schema == "auto" else schema_from(schema)
-    return {**arguments, "delimiter": delimiter, "decimal": decimal, "header": header, "encoding": encoding}
 
 
 def files_from(arguments: list[str]) -> list[str]:
@@ -164,7 +126,6 @@ def files_from(arguments: list[str]) -> list[str]:
 
 def schema_from(path: str) -> Schema:
     """The schema of a file."""
-    from sketchlearn.cli.wanted_files import wanted_file
     from sketchlearn.files.designs import schema_from_bytes
 
     with wanted_file("schema", path, named(path)):
@@ -188,15 +149,12 @@ def rows_from(paths: list[str], **arguments: Any) -> Source:
 
 def remarks_said_once() -> Callable[[Mapping[str, str]], None]:
     """A function that says what was told from first lines, or left out: once, however many files it is true of."""
-    from sketchlearn.rows.csv import OVERRIDABLE
-
     said: set[str] = set()
 
     def say_new(remarks: Mapping[str, str]) -> None:
         for text, place in remarks.items():
             if text not in said:
-                options = f"{OVERRIDABLE}; --delimiter and --decimal say otherwise"
-                say(f"{place}: {text.replace(OVERRIDABLE, options)}")
+                say(f"{place}: {text}")
         said.update(remarks)
 
     return say_new
@@ -258,7 +216,7 @@ def _same(a: str, b: str) -> bool:
         return os.path.realpath(a) == os.path.realpath(b)
 
 
-def report(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
+def tell(as_json: bool, figures: dict[str, Any], *lines: str, output: str | None = None) -> None:
     """Prints the figures as one JSON object, or the lines for people, control characters in them escaped.
 
     The lines go to standard error if the result itself goes to standard output.
@@ -277,3 +235,123 @@ def note(*lines: str) -> None:
 
 def _plain(item: Any) -> Any:
     return item.tolist() if hasattr(item, "tolist") else str(item)
+
+
+MOST_BYTES = 1 << 27  # A larger file is not looked into.
+OTHER_REMEDY = "sketchlearn info {path} says more"
+#: (wanted, found) -> what to do about it
+REMEDIES = {
+    ("sketch", "design"): "sketchlearn sketch DATA --design {path} -o FILE makes a sketch",
+    ("sketch", "model"): "give the sketch that it was learned from",
+    ("sketch", "table of rows"): "first type sketchlearn sketch {path} -k K -o FILE, then this command with FILE",
+    ("design", "sketch"): "give the design that it was made with",
+    ("design", "model"): "sketchlearn design DATA -k K -o FILE makes a design",
+    ("design", "table of rows"): "sketchlearn design {path} -k K -o FILE makes a design",
+    ("model", "design"): "sketchlearn fit learns a model from a sketch",
+    ("model", "sketch"): "sketchlearn fit kmeans -k K {path} -o FILE learns a model",
+    ("model", "table of rows"): "sketchlearn fit learns a model from a sketch",
+    ("design", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE makes a design",
+    ("sketch", "schema"): "sketchlearn design DATA -k K --schema {path} -o FILE is the first step to a sketch",
+    ("schema", "table of rows"): "sketchlearn schema {path} -o FILE proposes one",
+}
+
+
+@contextmanager
+def wanted_file(wanted: str, path: str, name: str) -> Iterator[None]:
+    """Errors of reading a sketch, a design or a model, with the name of the file and what it is instead."""
+    from sketchlearn.core.limits import FormatError
+    from sketchlearn.files.sketches import WrongKindError
+    from sketchlearn.rows.paths import holds_rows
+
+    try:
+        yield
+    except WrongKindError as error:
+        raise ValueError(_sentence(wanted, error.found, path, name)) from None
+    except FormatError as error:
+        if holds_rows(path):
+            raise ValueError(_sentence(wanted, "table of rows", path, name)) from None
+        raise ValueError(f"{name}: {error}") from None
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
+
+
+def refuse_own_file(path: str) -> None:
+    """Refuses a sketch, a design or a model where rows are wanted."""
+    from sketchlearn.files.sketches import kind_of
+    from sketchlearn.rows.paths import holds_rows
+
+    if holds_rows(path) or os.path.getsize(path) > MOST_BYTES:
+        return
+    if found := kind_of(Path(path).read_bytes()):
+        raise ValueError(f"{path} is a {found}, not a table of rows: give the file with the rows")
+
+
+def _sentence(wanted: str, found: str, path: str, name: str) -> str:
+    return f"{name} is a {found}, not a {wanted}: {REMEDIES.get((wanted, found), OTHER_REMEDY).format(path=path)}"
+
+
+# What formulas begin with (OWASP, "CSV injection"); the last four are what Japanese keyboards have for the first four.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def safe_cells(row: Iterable[Any]) -> list[Any]:
+    """The cells of a row, with ' before text that begins like a formula; numbers stay as they are.
+
+    >>> safe_cells(["=cmd|' /C calc'!A0", "price", -1.5])
+    ["'=cmd|' /C calc'!A0", 'price', -1.5]
+    """
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell for cell in row]
+
+
+def csv_lines(file: TextIO, rows: Iterable[Iterable[Any]], *, safe: bool = False) -> None:
+    """Writes rows as lines of CSV, None as an empty cell.
+
+    >>> import sys
+    >>> csv_lines(sys.stdout, [["id", "label"], ["=1", None], ["a, b", 2]], safe=True)
+    id,label
+    '=1,
+    "a, b",2
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    # before version 3.13, Python does not quote a \r where lines end in \n
+    quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in rows:
+        cells = safe_cells(row) if safe else list(row)
+        (quoting if any(isinstance(cell, str) and "\r" in cell for cell in cells) else writer).writerow(cells)
+
+
+LARGEST_SAMPLE = 20_000  # rows: a fit works on them many times
+
+
+@dataclass(frozen=True)
+class SampleFiles(CsvOptions):
+    """The files of --sample, none if it was not given, and how they are read."""
+
+    sample: Sample = None
+    assume_public_sample: AssumePublicSample = False
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The files, of which there must be some."""
+        return [] if self.sample is None else files_from([self.sample])
+
+    def rows(self, operator: Any, seed: int) -> NDArray[Any] | None:
+        """The rows without those that have missing values; of many, some."""
+        import numpy as np
+
+        from sketchlearn.core.randomness import row_chooser
+        from sketchlearn.rows.sampling import sample as some_of
+
+        if not self.paths:
+            return None
+        rows = rows_from(self.paths, nulls="drop", **self.csv_arguments())
+        rows = rows if operator.columns is None else rows.only(operator.columns)
+        some, from_all_over, _ = some_of(rows, LARGEST_SAMPLE + 1, row_chooser(seed))
+        if not len(some):
+            raise ValueError("--sample has no rows: give some, or leave it out")
+        if some.shape[1] != operator.n_features:
+            raise ValueError(f"--sample has {some.shape[1]} columns, but the sketch has {operator.n_features}")
+        if len(some) > LARGEST_SAMPLE:
+            which = "drawn at random" if from_all_over else "the first"
+            say(f"of --sample, {LARGEST_SAMPLE:,} rows are used ({which})")
+        return np.asarray(some[:LARGEST_SAMPLE])

@@ -1,32 +1,50 @@
-"""`sketchlearn privatize`: a private release of a sketch."""
+"""`sketchlearn privatize`, `select-classes` and `keygen`: private releases, and keys for signatures."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.descriptions import records_in_words
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import check_paths, named, read_sketch, report, signing_key, write_sketch
-from sketchlearn.cli.options import Json, Key, Neighbors, NeighborsOption, SketchFile, Trusted
+from sketchlearn.cli import options
+from sketchlearn.cli.errors import misused
+from sketchlearn.cli.files import (
+    check_paths,
+    files_by_label,
+    named,
+    read_sketch,
+    signing_key,
+    tell,
+    write,
+    write_sketch,
+)
+from sketchlearn.cli.tables import records_in_words
 from sketchlearn.core.messages import in_digits
 
 if TYPE_CHECKING:
     from sketchlearn.privacy.budget import Budget
+    from sketchlearn.privacy.forecast import Forecast
     from sketchlearn.sketch.ledger import Ledger
     from sketchlearn.sketch.sums import Sketch
 
 
+def forecast_figures(found: Forecast) -> dict[str, Any]:
+    """The forecast for machines."""
+    parts = [{**asdict(part), "noise_over_signal": part.noise_over_signal} for part in found.parts]
+    common = {"n_rows": found.n_rows, "count_deviation": found.count_deviation, "verdict": found.verdict}
+    return {"ledger": found.ledger.to_json(), "parts": parts, **common}
+
+
 def privatize(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
     epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
     ] = None,
     delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
-    neighbors: NeighborsOption = Neighbors.add_remove,
+    neighbors: options.NeighborsOption = options.Neighbors.add_remove,
     already: Annotated[
         str | None, typer.Option(metavar="FILE", help="An earlier private release of the same rows: losses add up.")
     ] = None,
@@ -67,9 +85,9 @@ def privatize(
     n_components: Annotated[
         int | None, typer.Option("-k", "--n-components", min=1, help="With --forecast: how many clusters there may be.")
     ] = None,
-    key: Key = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Release a sketch with noise that hides each single record.
 
@@ -130,7 +148,7 @@ def privatize(
     figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": noise}
     lines += [f"Keep {named(sketch)} to yourself.", _booked(books, exact)]
     lines += [] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]
-    report(json, figures, *lines, output=output)
+    tell(json, figures, *lines, output=output)
 
 
 def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
@@ -160,10 +178,85 @@ def _booked(books: Budget, exact: Sketch) -> str:
 
 
 def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int | None, *, json: bool) -> None:
-    from sketchlearn.cli.forecast_messages import forecast_figures, forecast_lines
     from sketchlearn.privacy.forecast import forecast
 
     epsilon, delta, neighbors = spent
     found = forecast(exact, epsilon=epsilon, delta=delta, neighbors=neighbors, n_components=n_components)
     secret = "Nothing was spent. The number of records is exact here, so keep this table to yourself."
-    report(json, forecast_figures(found), *forecast_lines(found), secret)
+    tell(json, forecast_figures(found), *str(found).splitlines(), secret)
+
+
+def select_classes(
+    sketches: options.ClassFiles,
+    output: options.Output,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more records a class needs.")],
+    delta: Annotated[float, typer.Option(help="Above 0, and far below one over the records.")],
+    neighbors: Annotated[
+        options.Neighbors, typer.Option(help="Hide whether a record is there, or only its values and class.")
+    ] = options.Neighbors.add_remove,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where it is booked. [default: the user's own, by the rows' batch ids]"),
+    ] = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
+) -> None:
+    """Select the classes that have many records, so that no class shows that there is a record of it.
+
+    Classes with few records, by counts with noise, are left out. Release the others, then give the file to fit
+    classifier, which adds what the selection has cost.
+
+    \b
+    Example:
+      sketchlearn design --bounds -20,20 --columns a,b --task moments -o moments.json
+      sketchlearn sketch day1.csv --design moments.json -o one.sketch
+      sketchlearn sketch day2.csv --design moments.json -o two.sketch
+      sketchlearn select-classes one=one.sketch two=two.sketch --epsilon 0.5 --delta 1e-6 -o classes.json
+      sketchlearn privatize one.sketch --epsilon 1 -o one.private.sketch
+      sketchlearn privatize two.sketch --epsilon 1 -o two.private.sketch
+      sketchlearn fit classifier one=one.private.sketch two=two.private.sketch --classes classes.json -o model.json
+    """
+    from sketchlearn.estimators.files import selected_to_bytes
+    from sketchlearn.privacy.budget import Budget, personal_budget
+    from sketchlearn.privacy.class_selection import select_classes
+
+    files = files_by_label(sketches)
+    check_paths([*files.values(), *(trusted or [])], [output], json=json)
+    exact = {label: read_sketch(path, trusted) for label, path in files.items()}
+    books = Budget.planned(budget, neighbors=neighbors.value) if budget else personal_budget()
+    selected = select_classes(exact, epsilon=epsilon, delta=delta, neighbors=neighbors.value, budget=books)
+    write(output, selected_to_bytes(selected))
+    tell(
+        json,
+        {"labels": list(selected), "ledger": selected.ledger.to_json(), "output": output},
+        f"selected: {', '.join(selected) or 'no class'}",
+        f"This has spent {selected.ledger}",
+        "Release these classes alone. Keep the names of the others to yourself, and their sketches.",
+        output=output,
+    )
+
+
+def keygen(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Writes NAME.key, to be kept secret, and NAME.pub.")],
+    json: options.Json = False,
+) -> None:
+    """Make a pair of keys: one signs sketches, the other checks who signed them.
+
+    Needs cryptography. Existing files are never overwritten.
+
+    \b
+    Example:
+      sketchlearn keygen mine
+      sketchlearn sketch day1.csv --design design.json --key mine.key -o signed.sketch
+      sketchlearn info signed.sketch --trusted mine.pub
+    """
+    from sketchlearn.core.signatures import write_keys
+
+    key = write_keys(name)
+    tell(
+        json,
+        {"private": f"{name}.key", "public": f"{name}.pub", "key": key},
+        f"{name}.key signs: sketchlearn sketch --key {name}.key. Whoever has it signs as you: keep it to yourself.",
+        f"{name}.pub checks: sketchlearn merge --trusted {name}.pub. Give it to those who read your sketches.",
+        f"The public key is {key}.",
+    )

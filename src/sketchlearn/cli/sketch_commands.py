@@ -1,4 +1,4 @@
-"""`sketchlearn sketch`: rows of files, or of standard input, as one sketch."""
+"""`sketchlearn sketch`, `merge` and `subtract`: sketches of rows, their sums and differences."""
 
 from __future__ import annotations
 
@@ -13,63 +13,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sketchlearn.cli import options
-from sketchlearn.cli.descriptions import contents, extras_in_words, records_in_words
-from sketchlearn.cli.error_messages import misused, say
-from sketchlearn.cli.input_output import (
+from sketchlearn.cli.design_commands import Choices, design_on_rows, read_design
+from sketchlearn.cli.errors import misused, say
+from sketchlearn.cli.files import (
     STANDARD,
     check_paths,
-    columns_from,
     files_from,
+    named,
+    naming,
+    read_sketch,
     remarks_said_once,
-    report,
     rows_from,
     signing_key,
-    source_arguments,
+    tell,
     write_sketch,
 )
-from sketchlearn.cli.option_messages import in_options
+from sketchlearn.cli.tables import contents, extras_in_words, records_in_words
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.estimators.registry import DESIGNS
-from sketchlearn.sketch.sums import FEW_RECORDS
 
 if TYPE_CHECKING:
-    from sketchlearn.cli.operator_choice import Choices
     from sketchlearn.features.operator import Operator
     from sketchlearn.files.checkpoints import Reading, Run
+    from sketchlearn.sketch.sums import Sketch
 
 
+@options.grouped
 def sketch(
     data: options.Data,
     output: options.Output,
+    choices: Choices,
+    tables: options.ReadingOptions,
     design: Annotated[
         str | None, typer.Option(metavar="FILE", help="A design file; without one, an operator is designed for -k.")
     ] = None,
-    n_components: options.DesignComponents = None,
-    task: options.TaskOption = "kmeans",
-    targets: options.DesignTargets = None,
-    n_frequencies: options.Frequencies = None,
-    wave: options.Wave = "exponential",
-    seed: options.Seed = 0,
-    rows: options.Rows = None,
-    standardize: options.Standardize = False,
-    normalize: options.Normalize = False,
-    directions: options.Directions = options.AUTO,
-    along: options.Along = None,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    numeric_only: options.NumericOnly = False,
-    nulls: options.NullsOption = options.Nulls.error,
     unit: options.UnitColumn = None,
     rows_per_unit: options.RowsPerUnit = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
+        str | None, options.running(metavar="FOLDER", help="Save finished parts here: an interrupted run continues.")
     ] = None,
-    checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between parts of one file.")] = 20.0,
+    checkpoint_every: Annotated[float, options.running(min=0.0, help="Seconds between parts of one file.")] = 20.0,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and list them.")
+        bool, options.running("--skip-bad", help="Leave out files that cannot be read, and list them.")
     ] = False,
     batch: Annotated[
         str | None, typer.Option(metavar="NAME", help="A name that tells this batch from another one of equal rows.")
@@ -92,27 +77,22 @@ def sketch(
       cat day1.csv | sketchlearn sketch - --design design.json -o - > day1.sketch
       sketchlearn sketch day1.csv day2.csv --design design.json --checkpoint parts --skip-bad -o days.sketch
     """
-    from sketchlearn.cli.operator_choice import Choices, read_design
     from sketchlearn.core.progress import row_bar
     from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
-    asked = rows is not None or standardize or normalize or along is not None or directions != options.AUTO
-    if design is not None and asked:
+    if design is not None and choices.of_design_alone:
         given = "--rows, --standardize, --normalize, --directions and --along"
         raise misused(f"{given} belong to the design: give them to sketchlearn design")
-    needs_components = design is None and DESIGNS.get(task, False)
-    if (design is not None and n_components is not None) or (needs_components and n_components is None):
+    has_k, needs_k = choices.n_components is not None, design is None and DESIGNS.get(choices.task, False)
+    if (design is not None and has_k) or (needs_k and not has_k):
         raise misused("give either --design FILE, or -k to have an operator designed on the first rows")
-    kept: dict[str, Any] = {"rows": rows, "standardize": standardize}
-    kept |= {"n_directions": directions, "normalize": normalize}
-    kept |= {"targets": columns_from(targets, "--targets"), "along": columns_from(along, "--along")}
-    choices = Choices(n_components, task, n_frequencies, wave, seed, **kept)
     paths = files_from(data)
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    arguments = source_arguments(columns, nulls.value, exclude, numeric_only, delimiter, decimal, header, encoding)
-    reading = Reading(n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **arguments)
+    reading = Reading(
+        n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **tables.arguments()
+    )
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if unit is not None or rows_per_unit is not None:
@@ -138,7 +118,6 @@ def sketch(
 
 
 def _sketch_standard_input(operator: Operator | None, choices: Choices, reading: Reading, shown: bool) -> Run:
-    from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.files.checkpoints import Run
 
     rows = rows_from([STANDARD], **reading.arguments)
@@ -154,15 +133,14 @@ def _sketch_units(
     choices: Choices,
     reading: Reading,
     shown: bool,
-    units: tuple[str | None, int | None],
+    units: tuple[Any, int | None],
 ) -> Run:
     """The sketch of at most so many rows of each unit of all files."""
-    from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.files.checkpoints import Run
     from sketchlearn.rows.units import rows_of_units
 
-    column = columns_from(units[0], "--unit")
-    if column is None or units[1] is None or len(column) != 1:
+    column, most = units
+    if column is None or most is None or len(column) != 1:
         raise misused("--unit and --rows-per-unit belong together: give one column of ids, and how many rows count")
     if paths == [STANDARD]:
         raise misused("--unit reads all rows twice, and standard input can be read only once: give files")
@@ -172,13 +150,12 @@ def _sketch_units(
     if operator is None:
         (operator, made), _ = design_on_rows(rows.without(column[0]), choices)
         _say_designed(operator, made)
-    chosen = rows_of_units(rows, column[0], units[1], operator.columns)
+    chosen = rows_of_units(rows, column[0], most, operator.columns)
     return Run(operator.sketch(chosen, n_jobs=reading.n_jobs, progress=shown, device=reading.device), chosen.dropped)
 
 
 def _designed(paths: list[str], choices: Choices, reading: Reading) -> Operator:
     """An operator for these files; a checkpoint keeps it, so that a run that goes on uses the same one."""
-    from sketchlearn.cli.operator_choice import design_on_rows
     from sketchlearn.core.owner_folder import LinkError, make_folder, read_file, write_file
     from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
@@ -212,7 +189,7 @@ def _say_designed(operator: Operator, made: dict[str, Any]) -> None:
 
 def _report(result: Run, output: str, n_files: int, json: bool) -> None:
     sketch = result.sketch
-    skipped = {path: in_options(reason) for path, reason in (result.skipped or {}).items()}
+    skipped = dict(result.skipped or {})
     figures, rows = contents(sketch)
     figures |= {
         "output": output,
@@ -227,4 +204,103 @@ def _report(result: Run, output: str, n_files: int, json: bool) -> None:
     words += [f"{result.kept:,} of them from the checkpoint"] if result.kept else []
     words += [f"{result.dropped:,} rows with missing values dropped"] if result.dropped else []
     lines = [", ".join(words), *(f"skipped: {reason}" for reason in skipped.values()), *rows]
-    report(json, figures, *lines, output=output)
+    tell(json, figures, *lines, output=output)
+
+
+def merge(
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files; - is standard input.")],
+    output: options.Output,
+    overlapping: Annotated[
+        bool | None,
+        typer.Option("--overlapping/--disjoint", help="May a record (or unit) be in several of the sketches, or not?"),
+    ] = None,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    min_records: options.MinRecords = FEW_RECORDS,
+    json: options.Json = False,
+) -> None:
+    """Add sketches: the sum is the sketch of all their rows.
+
+    Exact sketches that share rows are refused, unless --overlapping says that those shall count several times.
+    Epsilons of private sketches add up; with --disjoint, the largest one holds. So it is with the rows that count of
+    each unit, in exact sketches that were made with --unit. Shares of noise (privatize --parties) are private once
+    those of all parties are added.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn keygen mine
+      sketchlearn sketch day1.csv --design design.json --key mine.key -o signed.sketch
+      sketchlearn merge signed.sketch --trusted mine.pub -o trusted.sketch
+    """
+    check_paths([*sketches, key, *(trusted or [])], [output], json=json)
+    signing = signing_key(key)
+    total, with_rows, without = None, 0, list[str]()
+    for path in sketches:
+        sketch = read_sketch(path, trusted)
+        with_rows += sketch.kept is not None
+        without += [named(path)] if sketch.kept is None and sketch.count else []
+        with naming(path):
+            _check_one_design("add", total, sketch)
+            total = sketch if total is None else total.merged(sketch, overlapping=overlapping)
+    assert total is not None
+    write_sketch(output, total, min_records, key=signing)
+    if with_rows and total.kept is None:
+        say(f"the sum keeps no rows: {_why(without)}")
+    figures, rows = contents(total)
+    figures |= {"output": output, "sketches": len(sketches), "skipped": total.skipped}
+    lines = [f"{records_in_words(total.count)} of {len(sketches):,} sketches", *rows]
+    lines += [] if total.unit is None else [f"units: {total.unit}"]
+    if total.ledger is not None:
+        figures["ledger"] = total.ledger.to_json()
+        lines.append(f"{'NOT private yet' if total.lacks_shares else 'private'}: {total.ledger}")
+    tell(json, figures, *lines, output=output)
+
+
+def subtract(
+    whole: Annotated[str, typer.Argument(metavar="WHOLE", help="A sketch file; - is standard input.")],
+    part: Annotated[str, typer.Argument(metavar="PART", help="The sketch of rows to take out.")],
+    output: options.Output,
+    key: options.Key = None,
+    trusted: options.Trusted = None,
+    min_records: options.MinRecords = FEW_RECORDS,
+    json: options.Json = False,
+) -> None:
+    """Take rows out of a sketch, as if they had never been there.
+
+    \b
+    Example:
+      sketchlearn merge day1.sketch day2.sketch -o all.sketch
+      sketchlearn subtract all.sketch day1.sketch -o rest.sketch
+    """
+    check_paths([whole, part, key, *(trusted or [])], [output], json=json)
+    signing = signing_key(key)
+    a, b = read_sketch(whole, trusted), read_sketch(part, trusted)
+    with naming(part):
+        _check_one_design("subtract", a, b)
+        rest = a - b
+    write_sketch(output, rest, min_records, key=signing)
+    if a.kept is not None and rest.kept is None:
+        why = "keeps none" if b.kept is None else "keeps rows by another rule"
+        say(f"what is left keeps no rows: {named(part)} {why}")
+    figures, rows = contents(rest)
+    tell(json, {"output": output, **figures}, f"{records_in_words(rest.count)} left", *rows, output=output)
+
+
+def _check_one_design(verb: str, total: Sketch | None, sketch: Sketch) -> None:
+    """Refuses sketches of different designs, such as two runs of `sketch -k` make."""
+    from sketchlearn.core.values import difference
+
+    if total is not None and (reason := difference(total.operator, sketch.operator)):
+        remedy = "share one design: sketchlearn design ... -o design.json, then sketch with --design design.json"
+        why = "" if "..." in reason else f": {reason}"  # long descriptions are shortened, and say nothing
+        raise ValueError(f"cannot {verb} sketches of different designs{why}; {remedy}")
+
+
+def _why(without: list[str]) -> str:
+    """Why a sum of sketches, some of which keep rows, keeps none."""
+    if not without:
+        return "the sketches keep rows by different rules, of designs with another sample or another --rows"
+    if len(without) == 1:
+        return f"{without[0]} keeps none"
+    return f"{without[0]} and {len(without) - 1:,} more keep none"
