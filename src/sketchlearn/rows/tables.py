@@ -309,7 +309,9 @@ def nothing_left(rows: Source) -> ValueError:
     blame, remedy = "", "fill them, or read other columns"
     if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) and rows.table.without:
         worst = ", ".join(f"{n:,} in column {name!r}" for name, n in rows.table.without.most_common(3))
-        told = either('give those columns missing="indicate"', "let those columns say so in the schema (missing: indicate)")
+        told = either(
+            'give those columns missing="indicate"', "let those columns say so in the schema (missing: indicate)"
+        )
         blame, remedy = f" ({worst})", f"{told}, or leave them out"
     return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 

@@ -250,7 +250,9 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
     variance = sampling + found.noise + change**2  # One fit may be twice as optimistic as others, or not at all.
-    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(variance):
+    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(
+        variance
+    ):
         return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {keep_rows()}")
     value = (certain + rest * (found.mean + change)) / drawn.count
     return RowMean(float(value), float(np.sqrt(variance) * rest / drawn.count))
