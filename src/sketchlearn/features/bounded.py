@@ -14,6 +14,7 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.values import listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.sketch.priority_sample import check_keeping
 
 
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
@@ -55,6 +56,16 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     return tuple(values.tolist()) if np.any(values) else None
 
 
+def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
+    """The units of squared errors, one positive number per column, or None for the columns as they are."""
+    if units is None:
+        return None
+    found = tuple(positive("units", unit) for unit in listed(units))
+    if len(found) != n_features:
+        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
+    return found
+
+
 class Centred(Operator):
     """An operator that first subtracts a center from each row."""
 
@@ -64,6 +75,7 @@ class Centred(Operator):
     def __post_init__(self) -> None:
         n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
         center = check_center(self.center, n_features, self._center_type)
+        check_keeping(self.keeping, n_features)
         self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
 
     @property

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, Boxed
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, Boxed, check_units
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
@@ -37,12 +37,13 @@ from sketchlearn.features.directions import (
     packed,
     unpacked,
 )
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Cells, cells_in_columns, cells_in_directions
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CellsPlan, ColumnCellsPlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 PULL_UNIT = 2.0**29  # of a unit vector's length
 LONGEST_STEP = 1.75  # times Weiszfeld's: of one column
@@ -52,7 +53,7 @@ SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: fact
 
 
 @dataclass(frozen=True)
-class CellSums(Directed):
+class CellSums(CountingOperator, Directed):
     """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
 
     Exact counts and means of all columns in each Voronoi cell, for clusters. `design` makes it.
@@ -146,16 +147,12 @@ class CellSums(Directed):
                 raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
         if normalize and (self.center is not None or set(self.bound) != {1.0}):
             raise ValueError("rows that are divided by their length have a bound of 1 and no center")
-        units = None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units))
-        if units is not None and len(units) != d:
-            raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
-        check_keeping(self.keeping, d)
         if self.covariances != "":
             checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
         self._set(spread=float(self.spread), along=self._checked_along(directions))
-        self._set(normalize=normalize, units=units)
+        self._set(normalize=normalize, units=check_units(self.units, d))
         if self.radius is not None:
             self._check_radius()
 
@@ -312,17 +309,6 @@ class CellSums(Directed):
         return f"{what} of {self.n_features:,} columns{rows} in {cells}"
 
     @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return self.units
-
-    @property
     def _n_moments(self) -> int:
         """How many sums a cell has for its count, squares, and values."""
         return 1 + self.n_features + (1 if self.squares == "sum" else self.n_features)
@@ -411,9 +397,6 @@ class CellSums(Directed):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
         return self._native.add(rows, weights, threads, sums)
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)

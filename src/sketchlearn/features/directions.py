@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double
 from sketchlearn.core.limits import Cost
-from sketchlearn.core.values import shortened, whole
-from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.composed import Composed, Mapped
+from sketchlearn.core.values import whole
+from sketchlearn.features.bounded import CLIP, REFUSE, Boxed
+from sketchlearn.features.composed import Selecting
 from sketchlearn.features.operator import LEADING_COLUMN, Operator
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Directions, directions
@@ -112,7 +112,7 @@ class Directed(Boxed):
 
 
 @dataclass(frozen=True)
-class SomeDirections(Composed, Mapped, Directed):
+class SomeDirections(Selecting, Directed):
     """Phi(x) = Psi(y), y = D (x - center): what an operator Psi makes of a row's places in a few directions.
 
     Places are whole numbers up to 2^20, so that they are the same everywhere. Of rows with hundreds of columns,
@@ -148,16 +148,11 @@ class SomeDirections(Composed, Mapped, Directed):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_directions()
-        if not isinstance(self.inner_operator, Operator):
-            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
-        if self.inner_operator.n_features != self.n_directions or self.inner_operator.columns is not None:
+        inner = self._checked_inner()
+        if inner.n_features != self.n_directions or inner.columns is not None:
             raise ValueError(f"inner_operator must take {self.n_directions} columns without names, one per direction")
-        self._set(inner_operator=self.inner_operator.without_keeping())
+        self._set(inner_operator=inner)
         self.check_depth()
-
-    @property
-    def inner(self) -> Operator:
-        return self.inner_operator
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The places of rows, (rows, n_directions); not finite where a row is refused."""
@@ -176,13 +171,7 @@ class SomeDirections(Composed, Mapped, Directed):
 
     @property
     def tells_by_refusing(self) -> bool:
-        return super().tells_by_refusing or self.inner.tells_by_refusing
-
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.inner.warn_of_noise(self.mapped(rows, 1))
-
-    def why_impossible(self, sums: Integers, units: int) -> str | None:
-        return self.inner.why_impossible(sums, units)
+        return self.outside == REFUSE or self.inner.tells_by_refusing
 
     def explain_refusal(self, row: Double) -> str:
         places = self.mapped(row[None], 1)

@@ -24,12 +24,13 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import listed, number, shortened
 from sketchlearn.features.bounded import CLIP, Boxed
 from sketchlearn.features.directions import VALUE_BITS, packed, unpacked
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_expected
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import MixturePlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 SHARE_BITS, LOG_BITS = 22, 10
 ONE = 1 << SHARE_BITS  # a responsibility of 1
@@ -165,7 +166,7 @@ def _times(factors: Double, rows: Double) -> Double:
 
 
 @dataclass(frozen=True)
-class ExpectedStatistics(Boxed):
+class ExpectedStatistics(CountingOperator, Boxed):
     """Phi(x) = r_j (1, u_j, u_j u_j') for each component j of a mixture of Gaussians, and the row's log-likelihood.
 
     r_j is the responsibility of the component, and u_j is x in its whitened coordinates. The sums over all records are
@@ -227,7 +228,6 @@ class ExpectedStatistics(Boxed):
         ridge = None if self.ridge is None else tuple(number("ridge", value) for value in listed(self.ridge))
         if ridge is not None and (len(ridge) != d or min(ridge) < 0):
             raise ValueError(f"ridge must be {d} variances, not {shortened(self.ridge)}")
-        check_keeping(self.keeping, d)
         self._set(ridge=ridge)
 
     @classmethod
@@ -295,13 +295,6 @@ class ExpectedStatistics(Boxed):
         shape = "diagonal" if self.covariances == "diag" else "full"
         return f"expected statistics of {gaussians} in {columns}, {shape} covariances"
 
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
-
     def moments(self, values: Double) -> Moments:
         """Of a mean feature vector, shares, means and covariances of the components; 0 where there are no records."""
         return self.at.moments(values)
@@ -321,9 +314,6 @@ class ExpectedStatistics(Boxed):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
         return self.at.add(rows, weights, threads, sums)
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def device_plan(self, owner: Device) -> MixturePlan | None:
         if not MixturePlan.has_room(self.n_components, self.n_features):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,10 @@ from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
-from sketchlearn.core.values import listed, positive, shortened, truth, whole
+from sketchlearn.core.values import shortened, truth, whole
+from sketchlearn.features.bounded import check_units
 from sketchlearn.features.frequencies import Law
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.outline import Outline
 from sketchlearn.features.projected import FEWEST_FEATURES, Projected, Structured, float32_cost, in_turns
 from sketchlearn.features.provenance import Origin
@@ -27,14 +29,14 @@ from sketchlearn.kernels._native import Plan, dense_plan, structured_plan
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import LARGEST_TRANSFORM, DensePlan, FeatureWriter, PlannedWaves, StructuredPlan
 from sketchlearn.rows.source import source
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 CLEARLY_BEYOND = 1.25  # times the wave's largest value, there are features that noise does not explain
 SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
-class FourierFeatures(Projected):
+class FourierFeatures(CountingOperator, Projected):
     """Phi_j(x) = f(omega_j . (x - center) + xi_j), f periodic, omega_j random.
 
     Parameters
@@ -98,21 +100,11 @@ class FourierFeatures(Projected):
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
-            units=None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units)),
+            units=check_units(self.units, n_features),
         )
-        if self.units is not None and len(self.units) != n_features:
-            raise ValueError(f"units must be {n_features} positive numbers, not {shortened(self.units)}")
-        check_keeping(self.keeping, n_features)
         outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:
@@ -134,10 +126,6 @@ class FourierFeatures(Projected):
 
     def change_by_record(self) -> Sensitivity:
         return self._each.times(self.subsample or self.n_frequencies)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return self.units
 
     @property
     def n_groups(self) -> int:
@@ -238,9 +226,6 @@ class FourierFeatures(Projected):
             real, imaginary = np.split(values, 2, axis=-1)
             values = real + 1j * imaginary
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers

@@ -19,7 +19,7 @@ from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_moments, write_moments
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import MomentsPlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 # Each integer is within half of its true value, but for the float64 errors of a few products below 2^30.
 CHANGE_BY_ROUNDING = 1.001
@@ -72,17 +72,6 @@ class BoxedMoments(Boxed):
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE, "keeping": None}
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_keeping(self.keeping, self.n_features)
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
 
     def change_by_record(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_sums, FIXED_POINT)

@@ -122,7 +122,7 @@ class Operator(WithOrigin, ABC):
     @property
     def error_units(self) -> tuple[float, ...] | None:
         """The units of the columns in which squared errors count, if they are not those of the table."""
-        return None
+        return getattr(self, "units", None)
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         """The same operator for columns of these names."""
@@ -143,20 +143,22 @@ class Operator(WithOrigin, ABC):
 
     @property
     def keeping(self) -> Keeping | None:
-        """Which rows are kept beside the sums; None if none are."""
+        """The rule of the priority sample; None if there is none."""
         return None
 
     @property
     def can_keep(self) -> bool:
-        """Whether it is one of the operators that keep rows if they are given a rule."""
-        return False
+        """Whether the operator can have a priority sample."""
+        return "keeping" in self.__dataclass_fields__  # type: ignore[attr-defined]
 
-    def with_keeping(self, rule: Keeping | None) -> Self:  # noqa: ARG002
-        """The same operator, keeping rows by this rule."""
-        raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        """The same operator with a priority sample by this rule."""
+        if not self.can_keep:
+            raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
+        return self._twin(keeping=rule)
 
     def without_keeping(self) -> Self:
-        """The same operator, keeping no rows."""
+        """The same operator without a priority sample."""
         return self if self.keeping is None else self.with_keeping(None)
 
     @property
@@ -408,3 +410,15 @@ class Operator(WithOrigin, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
+
+
+class CountingOperator(Operator):
+    """An operator that counts the rows that it moves onto a bound while it adds them."""
+
+    @abstractmethod
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]: ...
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        return self.add_counted(rows, weights, threads, sums)[0]

@@ -1,4 +1,4 @@
-"""The noise of a release before it is drawn: how the budget is split, and what each part gets. `privatize` draws it."""
+"""The noise of a release before it is drawn: the split of the budget, and each part's scale. `privatize` draws it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
-from sketchlearn.sketch.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
+from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger, PartNoise, check_neighbors
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
@@ -114,13 +114,6 @@ def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
     return epsilon, delta
-
-
-def check_neighbors(neighbors: str) -> str:
-    """One of the two kinds of neighbors."""
-    if neighbors not in (ADD_REMOVE, REPLACE):
-        raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
-    return neighbors
 
 
 def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
