@@ -226,7 +226,7 @@ def test_shapes_are_declared_in_the_units_of_the_data():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Shaped(Gaussian(1.0), TILTED, shapes=((1.0,),)), "local must be an isotropic law"),
+        (lambda: Shaped(Gaussian(1.0), TILTED, shapes=((1.0,),)), "local must be an isotropic distribution"),
         (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=()), "at least one shape"),
         (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((1.0,), (1.0, 2.0))), "equally many"),
         (lambda: Shaped(Gaussian(1.0), Gaussian(1.0), shapes=((np.inf,),)), "finite number"),

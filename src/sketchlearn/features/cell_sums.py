@@ -61,7 +61,7 @@ class CellSums(CountingOperator, Directed):
     Parameters
     ----------
     n_features : number d of columns of the data.
-    n_directions : number p of directions in which cells are told apart; 0 for the columns themselves.
+    n_directions : number p of principal directions in which rows are assigned to cells; 0 for the columns themselves.
     directions, cells : whole numbers, p rows of d and any number of rows of p, as `packed` writes them. In the columns
         themselves there are no directions, and a cell is d + 1 numbers of float32: its p and its h.
     shift : D v is divided by 2^shift before it is compared with cells.
@@ -73,11 +73,11 @@ class CellSums(CountingOperator, Directed):
         directions; for each cell the number of its rows and the lower triangle, as `packed` writes them in "<f4"; "" if
         unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
-    along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
-        sums are known all the same. They need squares="columns".
+    along : positions of passive columns: directions and squared errors ignore them, and their sums are known all the
+        same. They need squares="columns".
     radius : for medians, in the columns themselves: the distance below which rows count as if they lay that far from
         their cell's point, in error units. None for means alone.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class CellSums(CountingOperator, Directed):
             raise ValueError("cells lie beyond what float32 can hold")
 
     def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
-        """The positions of columns that travel along, in order; refuses those that directions see."""
+        """The positions of passive columns, in order; refuses those that directions use."""
         if self.along is None:
             return None
         given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
@@ -175,17 +175,17 @@ class CellSums(CountingOperator, Directed):
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
             raise ValueError("along must be positions of some columns, each once, of which directions are 0")
         if self.squares != "columns" or self.normalize:
-            raise ValueError("columns that travel along need squares of each column, and rows as they are")
+            raise ValueError("passive columns need squares of each column, and rows as they are")
         return found
 
     @cached_property
     def counted(self) -> NDArray[np.intp]:
-        """Positions of the columns whose squared errors count: all but those that travel along."""
+        """Positions of the columns whose squared errors count: all but the passive ones."""
         return np.setdiff1d(np.arange(self.n_features), self.along or ())
 
     @property
     def in_columns(self) -> bool:
-        """Whether cells are told apart in the columns themselves."""
+        """Whether rows are assigned to cells by the columns themselves."""
         return isinstance(self.n_directions, int) and self.n_directions == 0 and self.directions == ""
 
     @property

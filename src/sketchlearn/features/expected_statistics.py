@@ -180,7 +180,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     covariances : "diag" has squares of u_j column by column, "full" all of its products.
     ridge : the least variance of each column that the M-step leaves a component; 0 for none. Not compared.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
 
     Examples
     --------

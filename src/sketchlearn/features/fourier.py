@@ -43,17 +43,17 @@ class FourierFeatures(CountingOperator, Projected):
     ----------
     n_features : number of columns of the data.
     n_frequencies : number m of random frequencies omega_j.
-    law : law of the frequencies (`sketchlearn.features.frequencies`); its scale is in the units of the data.
-    wave : the function f: "exponential" (complex, default), "cosine", "square", "sawtooth", "triangle", or a wave of
-        `sketchlearn.features.waves`. All but the exponential draw a dither xi_j.
+    law : the frequency distribution (`sketchlearn.features.frequencies`); its scale is in the units of the data.
+    wave : the periodic nonlinearity f: "exponential" (complex, default), "cosine", "square", "sawtooth", "triangle", or
+        one of `sketchlearn.features.waves`. All but the exponential draw a dither xi_j.
     center : subtracted from each row, rounded to float32; near the data's mean, phases are most precise.
     seed : all random numbers follow from it, on every machine.
     structured : products of Hadamard matrices and random diagonals instead of a dense matrix: for many columns.
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
     columns : names of the columns, for tables that have names: these are read, and others refused.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
-    outline : what the sample looked like that the operator was designed on, None if that is not told. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
+    outline : cells of the sample that the operator was designed on, None if they are not told. Not compared.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class FourierFeatures(CountingOperator, Projected):
             )
         structured = truth("structured", self.structured)
         if structured and not self.law.isotropic:
-            raise ValueError(f"structured frequencies need an isotropic law, not {type(self.law).__name__}")
+            raise ValueError(f"structured frequencies need an isotropic distribution, not {type(self.law).__name__}")
         if structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
         self._set(
@@ -178,7 +178,7 @@ class FourierFeatures(CountingOperator, Projected):
 
     @cached_property
     def feature_weights(self) -> Double:
-        """The factor of each feature: 1 except with the weighted law."""
+        """The factor of each feature: 1 except with the weighted distribution."""
         if not self.law.weighted:
             return np.ones(self.n_frequencies)
         return self.law.weights(self.n_features, lengths(self.frequencies))

@@ -89,7 +89,7 @@ class SecondMoments(BoxedMoments):
     center : subtracted from each row.
     outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
-    keeping : which rows are kept beside a sketch, None for none: standard errors need some. Not compared.
+    keeping : the rule of the priority sample of rows, None for none: standard errors need one. Not compared.
     rounding : how often a product is rounded on its way to an integer: "once" is several times faster. "twice" is how
         files without this field were made; sketches of the two do not add up.
 

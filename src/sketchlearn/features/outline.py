@@ -1,4 +1,4 @@
-"""The outline of a sample: cells of at least five rows each, of which only mean, deviations and share are kept."""
+"""The outline of a sample: the mean, the deviations and the share of cells of at least five rows each."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Outline(Value):
         return len(self.means[0])
 
     def draw(self, n: int, rng: np.random.Generator) -> Double:
-        """Rows of normal laws with the cells' means and deviations."""
+        """Rows of normal distributions with the cells' means and deviations."""
         shares, means, deviations = (np.array(part) for part in (self.shares, self.means, self.deviations))
         places = (np.arange(n) + rng.random()) / n * shares.sum()
         cell = np.minimum(np.searchsorted(np.cumsum(shares), places), len(shares) - 1)

@@ -301,7 +301,7 @@ class FeatureMoments(Crossed, Mapped):
     def __post_init__(self) -> None:
         self._check_crossed()
         if self.waves.subsample is not None or self.waves.law.weighted:
-            raise ValueError("crossed must be Fourier features without subsample, of a law without weights")
+            raise ValueError("crossed must be Fourier features without subsample, of a distribution without weights")
         box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
         self._set(bound=box.bound, center=box.center)
         width = self.n_waves + self.n_values

@@ -1,4 +1,4 @@
-"""`select_classes`: the names of classes that have records enough to be named, selected with noise.
+"""`select_classes`: a private selection of the names of classes with enough records.
 
 Each class that has records has noise of scale s on its count, and is named if the result reaches a threshold T. One
 record moves one count by 1 (a replaced one, which may change its class, moves two), so that s = 1 / epsilon (or 2) is
