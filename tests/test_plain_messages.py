@@ -30,7 +30,7 @@ FROM_PYTHON_ALONE = (
     "make it with Budget(path, epsilon=...)",  # Budget.open
     "CREATE TABLE",
     "make the sketch with operator.sketch(rows)",  # Sketch(...) with sums of one's own
-    "law must be a law of sketchlearn.features.frequencies",
+    "law must be one of sketchlearn.features.frequencies",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)
     "its class must define change_by_record",  # classes of one's own

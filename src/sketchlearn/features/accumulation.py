@@ -1,4 +1,4 @@
-"""Where the integers of rows are added up: on the processor, or on GPUs while the processor reads on."""
+"""Accumulation: the integers of rows are added up on the processor, or on GPUs while the processor reads on."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: fl
 
 
 def ledger_of(bits: PrivateBits, origin: Origin) -> Ledger:
-    """What each reading has spent, and the noise that it left in the sums."""
+    """What each reading has spent, and the noise in the sums."""
     response = bits.response
     return Ledger(
         mechanism=RANDOMISED_RESPONSE,
@@ -339,7 +339,7 @@ def sketch_of_bits(operator: Operator, bits: Any, sample_weight: Any) -> Sketch:
 
 
 def sketch_of_integers(operator: Operator, integers: Integers, sample_weight: Any) -> Sketch:
-    """The sketch of rows of which each one's integers are known, (rows, n_sums)."""
+    """The sketch of rows whose integers are given, (rows, n_sums)."""
     return _sketch_of_clipped(operator, len(integers), integers.__getitem__, sample_weight)
 
 

@@ -89,6 +89,7 @@ REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of th
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
 SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
+SMALLEST_SINGLE_BOUND = 1e-30  # The same in float32, and one over the largest bound.
 FEATURES_PER_BLOCK = 1 << 18  # Features that are computed at a time, so that memory use does not grow with the rows.
 
 
@@ -166,6 +167,12 @@ class Boxed(Bounded):
         """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
         if min(self.bound) < SMALLEST_BOUND:
             raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
+
+    def _check_single_bounds(self) -> None:
+        """Refuses bounds by which float32 could not divide factors of 2^22."""
+        for bound in (min(self.bound), max(self.bound)):
+            if not SMALLEST_SINGLE_BOUND <= bound <= 1 / SMALLEST_SINGLE_BOUND:
+                raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
 
     @property
     def ceiling(self) -> int:

@@ -24,10 +24,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, Boxed, check_units
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
@@ -36,6 +37,7 @@ from sketchlearn.features.directions import (
     checked_covariances,
     packed,
     unpacked,
+    unpacked_rows,
 )
 from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
@@ -49,7 +51,6 @@ PULL_UNIT = 2.0**29  # of a unit vector's length
 LONGEST_STEP = 1.75  # times Weiszfeld's: of one column
 SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
-SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: factors of 2^22 over it are float32
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,7 @@ class CellSums(CountingOperator, Directed):
             raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
         normalize, d = truth("normalize", self.normalize), self.n_features
         if self.in_columns:
-            if not SMALLEST_IN_COLUMNS <= min(self.bound) <= max(self.bound) <= 1 / SMALLEST_IN_COLUMNS:
-                odd = min(self.bound) if min(self.bound) < SMALLEST_IN_COLUMNS else max(self.bound)
-                raise ValueError(f"bound {odd!r} is beyond what float32 can divide by: rescale the data")
+            self._check_single_bounds()
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
                 raise ValueError(
                     "cells in the columns themselves need squares of each column, and no shift, normalize or along"
@@ -151,8 +150,8 @@ class CellSums(CountingOperator, Directed):
             checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        self._set(spread=float(self.spread), along=self._checked_along(directions))
-        self._set(normalize=normalize, units=check_units(self.units, d))
+        units, along = check_units(self.units, d), self._checked_along(directions)
+        self._set(spread=float(self.spread), along=along, normalize=normalize, units=units)
         if self.radius is not None:
             self._check_radius()
 
@@ -160,10 +159,10 @@ class CellSums(CountingOperator, Directed):
         if not self.in_columns:
             raise ValueError("radius is for cells in the columns themselves")
         radius, reach = positive("radius", self.radius), float(np.max(self._reaches))
-        if not SMALLEST_IN_COLUMNS * reach <= radius <= reach:
+        if not SMALLEST_SINGLE_BOUND * reach <= radius <= reach:
             raise ValueError(f"radius must lie below the largest bound, {reach:g}, and not too far, not {radius!r}")
         self._set(radius=radius)
-        if not np.all(np.isfinite(self._places)):
+        if self._medians is None or not np.all(np.isfinite(self._medians[0])):
             raise ValueError("cells lie beyond what float32 can hold")
 
     def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
@@ -196,38 +195,33 @@ class CellSums(CountingOperator, Directed):
     @cached_property
     def _scores(self) -> NDArray[np.float32]:
         """Of each cell in the columns themselves, p and h."""
-        numbers, width = unpacked("cells", self.cells, "<f4", None), self.n_features + 1
-        if len(numbers) % width:
-            raise ValueError(f"cells must be rows of {width} numbers")
-        return numbers.reshape(-1, width)
+        return unpacked_rows("cells", self.cells, self.n_features + 1)
+
+    @property
+    def _points_and_halves(self) -> tuple[Single, Single]:
+        return np.ascontiguousarray(self._scores[:, :-1]), np.ascontiguousarray(self._scores[:, -1])
 
     @cached_property
     def _native(self) -> Cells:
         """What native kernels are told of the cells."""
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
-        points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-        cells = kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP
+        cells = kernel.active, self.middle, self._scale, *self._points_and_halves, self.outside != CLIP
+        return cells_in_columns(*cells, *(self._medians or ()))
+
+    @property
+    def _medians(self) -> tuple[Single, Single, float, float] | None:
+        """For medians, in error units over the largest reach of a column.
+
+        The points of cells, what v is times to be in these units, the radius, and the unit of distances.
+        """
         if self.radius is None:
-            return cells_in_columns(*cells)
-        return cells_in_columns(*cells, self._places, self._factors, self._own_radius, PULL_UNIT / self._longest)
-
-    @property
-    def _factors(self) -> NDArray[np.float32]:
-        """What v is times to be in error units over the largest reach of a column."""
-        return (self._reaches / np.max(self._reaches) / 2.0**VALUE_BITS).astype(np.float32)
-
-    @property
-    def _places(self) -> NDArray[np.float32]:
-        """The points of cells in those units."""
+            return None
+        longest_reach = np.max(self._reaches)
+        factors = (self._reaches / longest_reach / 2.0**VALUE_BITS).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return (self._scores[:, :-1].astype(np.float64) / self._factors).astype(np.float32)
-
-    @property
-    def _own_radius(self) -> float:
-        """The radius in those units."""
-        assert self.radius is not None
-        return float(np.float32(self.radius / np.max(self._reaches)))
+            places = (self._scores[:, :-1].astype(np.float64) / factors).astype(np.float32)
+        return places, factors, float(np.float32(self.radius / longest_reach)), PULL_UNIT / self._longest
 
     @property
     def _longest(self) -> float:
@@ -242,7 +236,11 @@ class CellSums(CountingOperator, Directed):
     @cached_property
     def _reaches(self) -> Double:
         """How far each column may lie from the center, in error units."""
-        return np.array(self.bound) / (1.0 if self.units is None else np.array(self.units))
+        return np.array(self.bound) / self._error_units
+
+    @property
+    def _error_units(self) -> Double:
+        return np.ones(self.n_features) if self.units is None else np.array(self.units)
 
     @property
     def points(self) -> Double:
@@ -252,12 +250,11 @@ class CellSums(CountingOperator, Directed):
 
     def moved_to(self, points: Double) -> Self:
         """The same operator of cells around other points, for another pass."""
-        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
         moved = self.at_points(
-            (points - self.middle) / units,
+            (points - self.middle) / self._error_units,
             bound=np.array(self.bound),
             center=self.middle,
-            units=units,
+            units=self._error_units,
             outside=self.outside,
             columns=self.columns,
             units_of_errors=self.units,
@@ -301,7 +298,7 @@ class CellSums(CountingOperator, Directed):
         if self.in_columns:
             what = "means and squares" if self.radius is None else "means, squares and steps towards medians"
             return f"{what} of {self.n_features:,} columns in {self.n_cells:,} Voronoi cells"
-        p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
+        p = counted(self.n_directions, "direction")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
         cells = f"{self.n_cells:,} cells, told apart in {p}"
@@ -367,18 +364,9 @@ class CellSums(CountingOperator, Directed):
         self._native.nearest(rows, 1, labels)
         return labels.astype(np.intp)
 
-    @property
-    def _square_unit(self) -> float:
-        """What the sum of a row's squares, in steps of 2^-16, is times."""
-        return float(FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features)
-
     def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
-            points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-            medians = None
-            if self.radius is not None:
-                medians = self._places, self._factors, self._own_radius, PULL_UNIT / self._longest
-            return ColumnCellsPlan(owner, points, halves, self.middle, self._scale, medians)
+            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._scale, self._medians)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -388,7 +376,8 @@ class CellSums(CountingOperator, Directed):
             bound=bound,
             factor=2.0**VALUE_BITS / bound,
             place_unit=2.0**-self.shift,
-            square_unit=self._square_unit,
+            # what the sum of a row's squares, in steps of 2^-16, is times
+            square_unit=FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features,
             normalize=self.normalize,
             by_column=self.squares == "columns",
         )
@@ -437,10 +426,8 @@ class CellSums(CountingOperator, Directed):
         if self.squares == "columns":
             left = np.maximum(squares - away * away, 0)
         else:
-            b = np.array(self.bound)
-            units = np.ones(d) if self.units is None else np.array(self.units)
-            scale = b[0] / units[0]  # the bound is as many units in each column
-            left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / units) ** 2, axis=1), 0)
+            scale = self._reaches[0]  # the bound is as many units in each column
+            left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / self._error_units) ** 2, axis=1), 0)
         return shares, (away + self.middle) * (shares > 0)[:, None], left
 
     def weiszfeld_step(self, values: Double) -> tuple[Double, float, float]:
@@ -454,11 +441,10 @@ class CellSums(CountingOperator, Directed):
         assert self.radius is not None
         table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]
         distances, pulls, towards = table[:, 0], np.maximum(table[:, 1], 0.0), table[:, 2:]
-        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
         moves = self.radius * np.divide(towards, pulls[:, None], out=np.zeros_like(towards), where=pulls[:, None] > 0)
         length = min(self.n_features / max(self.n_features - 1, 1e-9), LONGEST_STEP)
         gain = length * (2 - length) * float(pulls @ np.sum(moves * moves, axis=1)) / (2 * self.radius)
-        return self.points + length * units * moves, float(distances.sum()), gain
+        return self.points + length * self._error_units * moves, float(distances.sum()), gain
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         table = sums.reshape(self.n_cells, self.width)

@@ -62,13 +62,13 @@ class Composed(Operator):
         return 1 + max(operator.depth if isinstance(operator, Composed) else 1 for operator in self.inside)
 
     def check_depth(self) -> None:
-        """Refuses more operators in each other than a file may have."""
+        """Refuses operators that are nested more deeply than in any file."""
         if self.depth > MOST_NESTED:
             raise ValueError(f"operators are nested at most {MOST_NESTED} deep: concatenate parts, not concatenations")
 
     @property
     def own_cost(self) -> Cost:
-        """What it takes beside the operators inside."""
+        """The cost beside that of the operators inside."""
         return Cost()
 
     @cached_property

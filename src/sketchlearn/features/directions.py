@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import whole
 from sketchlearn.features.bounded import CLIP, REFUSE, Boxed
 from sketchlearn.features.composed import Selecting
@@ -60,6 +61,14 @@ def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
     if not data or len(data) % size:
         raise ValueError(f"{name} must be whole numbers of {8 * size} bits, in base 64")
     return np.frombuffer(data, kind)
+
+
+def unpacked_rows(name: str, text: Any, width: int) -> NDArray[np.float32]:
+    """Rows of float32 numbers that `packed` wrote."""
+    numbers = unpacked(name, text, "<f4", None)
+    if len(numbers) % width:
+        raise ValueError(f"{name} must be rows of {width} numbers")
+    return numbers.reshape(-1, width)
 
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
@@ -162,8 +171,7 @@ class SomeDirections(Selecting, Directed):
 
     @property
     def in_words(self) -> str:
-        directions = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
-        return f"in {directions} of {self.n_features:,} columns: {self.inner.in_words}"
+        return f"in {counted(self.n_directions, 'direction')} of {self.n_features:,} columns: {self.inner.in_words}"
 
     def with_inner(self, inner: Operator) -> Self:
         """The same directions, with another operator of places."""

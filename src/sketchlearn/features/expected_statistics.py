@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, shortened
 from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.directions import VALUE_BITS, packed, unpacked
+from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
 from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
@@ -36,7 +37,6 @@ SHARE_BITS, LOG_BITS = 22, 10
 ONE = 1 << SHARE_BITS  # a responsibility of 1
 MOST_COMPONENTS, MOST_COLUMNS = 1024, 1024
 LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that no float32 overflows
-SMALLEST_BOUND = 1e-30  # of a column, and one over the largest: factors of 2^22 over it are float32
 
 
 class Moments(NamedTuple):
@@ -209,9 +209,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
             raise ValueError(f"covariances must be 'diag' or 'full', not {shortened(self.covariances)}")
         if self.outside != CLIP or self.n_features > MOST_COLUMNS:
             raise ValueError(f"expected statistics clip rows, of at most {MOST_COLUMNS:,} columns")
-        if not SMALLEST_BOUND <= min(self.bound) <= max(self.bound) <= 1 / SMALLEST_BOUND:
-            odd = min(self.bound) if min(self.bound) < SMALLEST_BOUND else max(self.bound)
-            raise ValueError(f"bound {odd!r} is beyond what float32 can divide by: rescale the data")
+        self._check_single_bounds()
         numbers, d = self._numbers.astype(np.float64), self.n_features
         reaches, shifts, slopes = -2 * numbers[:, 1], numbers[:, 2 : 2 + d], numbers[:, 2 + d :]
         diagonal = slopes if self.covariances == "diag" else slopes[:, _diagonal(d)]
@@ -255,10 +253,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @cached_property
     def _numbers(self) -> NDArray[np.float32]:
         """Of each component a, b, c and G."""
-        found, width = unpacked("components", self.components, "<f4", None), 2 + self.n_features + self._n_squares
-        if len(found) % width:
-            raise ValueError(f"components must be rows of {width} numbers")
-        return found.reshape(-1, width)
+        return unpacked_rows("components", self.components, 2 + self.n_features + self._n_squares)
 
     @property
     def _n_squares(self) -> int:
@@ -290,8 +285,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
 
     @property
     def in_words(self) -> str:
-        columns = f"{self.n_features:,} column" + ("s" if self.n_features > 1 else "")
-        gaussians = f"{self.n_components:,} Gaussian" + ("s" if self.n_components > 1 else "")
+        gaussians, columns = counted(self.n_components, "Gaussian"), counted(self.n_features, "column")
         shape = "diagonal" if self.covariances == "diag" else "full"
         return f"expected statistics of {gaussians} in {columns}, {shape} covariances"
 

@@ -254,7 +254,7 @@ class FourierFeatures(CountingOperator, Projected):
         return work(self._within(rows, far)), int(np.count_nonzero(far))
 
     def checked_features(self, features: Any) -> NDArray[Any]:
-        """Features that something else computed, if they are finite numbers, as many as there are frequencies."""
+        """External features, if they are finite numbers, as many as there are frequencies."""
         values = np.asarray(features)
         kind = "complex" if self.wave.complex else "real"
         if values.dtype.kind not in ("fiuc" if self.wave.complex else "fiu"):
@@ -348,9 +348,9 @@ class FourierFeatures(CountingOperator, Projected):
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
     def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
-        """The rows, of which some are too far for a phase: moved as far as one reaches, so that nothing tells of them.
+        """Rows, with those too far for a phase moved as far as one reaches: no error tells that there were any.
 
-        Where the design is not declared, they are most likely damage, which whoever sketches wants to know of.
+        Unless the design is public, a warning does: such values are most likely damage.
         """
         if self.origin is not Origin.DECLARED:
             why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))

@@ -1,4 +1,4 @@
-"""A budget that is kept in a file: what releases of some records have spent together, and what is left."""
+"""A privacy budget in a file: what releases of some records have spent together, and what is left."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class Budget:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
 
     def _agree(self) -> None:
-        """Takes over what the file says, and tells it a limit that is new."""
+        """Reads the limit of the file, and writes a lower one to it."""
         asked = (self.epsilon, self.delta)
         with self._transaction() as database:
             entries = self._entries(database)
@@ -249,7 +249,7 @@ class Budget:
         return _SEEN.get(self._file, (0, START))
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
-        """Books a release of these batches, or refuses it in a sentence that says what is left."""
+        """Books a release of these batches, or refuses it with a message that says what is left."""
         if ledger.releases != 1:
             raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
         if ledger.neighbors != self.neighbors and not self._by_batch:

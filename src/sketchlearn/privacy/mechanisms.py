@@ -1,4 +1,4 @@
-"""Noise in integers: OpenDP's samplers and privacy maps, and seeded twins of the same distributions for tests."""
+"""Integer noise: OpenDP's samplers and privacy maps, and seeded twins of the same distributions for tests."""
 
 from __future__ import annotations
 

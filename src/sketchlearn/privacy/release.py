@@ -105,7 +105,7 @@ def privatize(
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
         book = partial(booked, ledger, earlier, budget, batches, others=others)
         ledger = RELEASED.note(book, batches, content)
-    elif earlier is not None:
+    else:
         ledger = ledger.after(earlier)
     return noisy(sketch, plan, ledger, rng)
 
@@ -177,7 +177,7 @@ def booked(
                 "values, sketch them with a batch= name of their own"
             )
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
-    after = ledger if earlier is None else ledger.after(earlier)
+    after = ledger.after(earlier)
     if budget is None:
         warn_caller_once(
             "no budget",

@@ -1,4 +1,4 @@
-"""`Session`: the only thing that holds rows and a budget; what leaves it is a release, or learned from one."""
+"""`Session` holds rows and a budget. Only private releases, and models learned from them, leave it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Session:
             exact = self._sketched(design)
             # the ledger of the last release includes those before
             earlier = self._releases[-1].ledger if self._releases else None
-            after = ledger if earlier is None else ledger.after(earlier)
+            after = ledger.after(earlier)
             self._budget.reserve(ledger)
             released = noisy(exact.as_batches(self._batch), plan, after)
             self._releases += (released,)

@@ -1,4 +1,4 @@
-"""Signs, 64 to a word: what one-bit features take to keep and to send."""
+"""Packed bits: one-bit features as signs, 64 to a word, and randomised responses of them."""
 
 from __future__ import annotations
 

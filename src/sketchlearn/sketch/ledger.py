@@ -297,8 +297,10 @@ class Ledger(Value):
         rows = (self.rows_per_unit, other.rows_per_unit)
         return sum(rows) if overlapping else max(rows)
 
-    def after(self, earlier: Ledger) -> Ledger:
+    def after(self, earlier: Ledger | None) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
+        if earlier is None:
+            return self
         both = earlier.merged(self, overlapping=True)
         own = (*_LARGEST, "mechanism", "sum_variance", "count_variance", "parts", "parties", "shares", "rows_per_unit")
         return replace(both, **{name: getattr(self, name) for name in own})

@@ -97,8 +97,8 @@ def _check_shares(a: Ledger, b: Ledger) -> None:
         raise ValueError(
             f"a share of noise is private only in a sum of {wanted:,} such shares: add those first, then other sketches"
         )
-    scales = [(s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b)]
-    if scales[0] != scales[1]:
+    own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
+    if own != others:
         raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
 
 
@@ -127,6 +127,11 @@ def warn_of_few_records(count: float) -> None:
     if 0 < count < FEW_RECORDS:
         remedy = "release it with privatize, or merge it with sketches of more records"
         warn_caller_once("few records", few_records(count, remedy))
+
+
+def heaviest_record(sketch: Sketch) -> int:
+    """The most that one record counts."""
+    return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
 
 
 class SketchOperator(Protocol):
@@ -511,8 +516,8 @@ class Sketch:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        same = (self.operator, self.units, self.bits) == (other.operator, other.units, other.bits)
-        return same and self.ledger == other.ledger and np.array_equal(self.sums, other.sums)
+        own, others = ((s.operator, s.units, s.bits, s.ledger) for s in (self, other))
+        return own == others and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
@@ -539,7 +544,7 @@ class Sketch:
 
         Records that count several times are then rows of that weight, which no release takes.
         """
-        heaviest = self.heaviest * (self.batches.largest if self.ledger is None else 1)
+        heaviest = heaviest_record(self)
         return self._packed(**({"heaviest": heaviest} if heaviest > 1 else {}), **more)
 
     def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:

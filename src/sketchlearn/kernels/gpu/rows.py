@@ -1,4 +1,4 @@
-"""Rows on a GPU become centred float32 columns, in tiles of the group of frequencies that a row's hash gives it."""
+"""Rows on a GPU: how they are described, centred in float32 tiles by their groups of frequencies, and searched."""
 
 from __future__ import annotations
 
