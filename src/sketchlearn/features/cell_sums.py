@@ -86,7 +86,7 @@ class CellSums(CountingOperator, Directed):
     >>> rows = np.repeat(np.eye(100)[:2], 4, axis=0)
     >>> operator = skl.design(rows, n_components=2)
     >>> operator.in_words
-    'means and squares of 100 columns in 2 cells, told apart in 1 direction'
+    'means and squares of 100 columns in 2 Voronoi cells of 1 direction'
     >>> counts, means, _ = operator.split(operator.sketch(rows).mean)
     >>> counts.tolist(), np.sort(means[:, 0]).round(6).tolist()
     ([0.5, 0.5], [0.0, 1.0])
@@ -301,7 +301,7 @@ class CellSums(CountingOperator, Directed):
         p = counted(self.n_directions, "direction")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
-        cells = f"{self.n_cells:,} cells, told apart in {p}"
+        cells = f"{self.n_cells:,} Voronoi cells of {p}"
         cells += "" if self.along is None else f" of {len(self.counted):,} columns"
         return f"{what} of {self.n_features:,} columns{rows} in {cells}"
 

@@ -26,8 +26,8 @@ Indices = NDArray[np.int64]
 class Outline(Value):
     """Cells of a sample: mean and deviations of each, column by column, and its share of the rows.
 
-    A design keeps it, so that clusters can be learned from a sketch alone: rows drawn from it are reweighted until they
-    agree with the sketch. Each cell averages five rows or more.
+    A design keeps it, so that clusters can be learned from a sketch alone: rows drawn from it get weights calibrated to
+    the sketch. Each cell averages five rows or more.
     """
 
     means: tuple[tuple[float, ...], ...]

@@ -201,5 +201,5 @@ def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
     if parties is None:
         return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     if delta:
-        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
+        raise ValueError("distributed noise is Laplace noise, which needs no delta: leave out delta, or parties")
     return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))

@@ -274,7 +274,7 @@ class Ledger(Value):
         )
 
     def of_shares(self, n: int) -> Ledger:
-        """The ledger of a sum of n shares of noise like this one, of records of n different parties."""
+        """The ledger of a sum of n shares like this one, of records of n different parties."""
         if self.parties is None or self.shares != 1:
             raise ValueError("only the ledger of one share of noise tells that of a sum of them")
         parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)

@@ -103,9 +103,9 @@ class Keeping(Value):
         """Inclusion probabilities, up to a common factor; infinite for records that are always sampled."""
         with np.errstate(over="ignore", invalid="ignore"):
             away = (rows - np.array(self.center)) * np.array(self.scale)
-            chances = np.fmin(0.5 * (1 + np.sum(away * away, axis=1)), LARGEST_CHANCE)
+            weights = np.fmin(0.5 * (1 + np.sum(away * away, axis=1)), LARGEST_CHANCE)
         sure = np.isin(row_hashes(np.ascontiguousarray(rows), self.key, 1), self.certain_hashes)
-        return np.where(sure, np.inf, chances)
+        return np.where(sure, np.inf, weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,7 @@ def _check_shares(a: Ledger, b: Ledger) -> None:
 
 
 def require_enough_shares(ledger: Ledger | None) -> None:
-    """Refuses to learn from shares of noise that are not private yet."""
+    """Refuses to learn from a sum of too few shares of distributed noise, which is not private yet."""
     if ledger is not None and ledger.lacking:
         raise ValueError(
             f"this is a sum of {ledger.shares:,} of {ledger.parties:,} shares of noise, which is not private yet: add "
