@@ -21,8 +21,8 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 #: parts of the package that the command line does not call: tensors, bits, kernel features, other engines, weights
 IN_PYTHON_ALONE = (
     "collector/database.py",  # statements of SQL
-    *("engines", "packed.py", "private_bits.py", "randomised_response.py", "rows/weights.py"),
-    *("tasks/kernel_features", "kernels/native/gpu", "privacy/session.py"),
+    *("engines", "sketch/bits.py", "rows/weights.py"),
+    *("estimators/kernel_features", "kernels/native/gpu", "privacy/session.py"),
 )
 #: messages that only Python code can bring about, by what they contain
 FROM_PYTHON_ALONE = (
