@@ -59,7 +59,6 @@ FROM_PYTHON_ALONE = (
     "rows of units have weight 1: leave out sample_weight",
     "shares and count_share add up to",
     "shares must be a dictionary such as",
-    "sample_weight needs rows whose number is known",
     "sample_weight sums to",
     "sample_weight is not for Dask and Spark",
     "with targets, Dask and Spark take a schema with a design",
