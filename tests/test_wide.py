@@ -408,7 +408,7 @@ def test_columns_travel_along_on_the_command_line(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     made = said("design", "t.csv", "-k", "4", "--schema", "auto", "--along", "income,member", "-o", "d.json")
-    assert "told apart in 6 directions of 6 columns" in made.stdout
+    assert "Voronoi cells of 6 directions of 6 columns" in made.stdout
     assert said("sketch", "t.csv", "--design", "d.json", "-o", "t.sketch").returncode == 0
     fitted = said("fit", "kmeans", "-k", "4", "t.sketch", "-o", "m.json").stdout
     assert "inertia" in fitted

@@ -25,8 +25,7 @@ from sketchlearn.inference.errors.values import ErrorBars
 from sketchlearn.inference.moments import MomentNoise, Moments
 from sketchlearn.rows.schemas.columns import Category
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
-from sketchlearn.sketch.record_weights import heaviest_record
-from sketchlearn.sketch.sums import Sketch
+from sketchlearn.sketch.sums import Sketch, heaviest_record
 
 LEAST_FREEDOM = 1e-9  # A row of so much leverage, or more, lies on the fit whatever its target is.
 GRID_SIZE = 33  # penalties that are tried before the best one is refined

@@ -20,12 +20,6 @@ import sketchlearn.kernels._native as native
 from sketchlearn.core.arrays import Single
 from sketchlearn.core.errors import InvalidValueError, either
 
-if not hasattr(native, "LIMIT"):  # the folder of its sources was found instead
-    raise ImportError(
-        "sketchlearn is not built here: install it with pip from the folder of its sources, and start Python somewhere "
-        "else"
-    )
-
 #: rows whose centred values exceed this are refused, and so are frequencies beyond the other: no phase can overflow
 LIMIT, FREQUENCY_LIMIT = native.LIMIT, native.FREQUENCY_LIMIT
 #: structured transforms have at least this size

@@ -106,7 +106,7 @@ def privatize(
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
         book = partial(booked, ledger, earlier, budget, batches, others=others)
         ledger = RELEASED.note(book, batches, content)
-    elif earlier is not None:
+    else:
         ledger = ledger.after(earlier)
     return noisy(sketch, plan, ledger, rng)
 
@@ -180,7 +180,7 @@ def booked(
             named = either("a batch= name of their own", "--batch NAME")
             raise InvalidValueError(said, f"{paid}; if they are other rows of equal values, sketch them with {named}")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
-    after = ledger if earlier is None else ledger.after(earlier)
+    after = ledger.after(earlier)
     if budget is None:
         warn_caller_once(
             "no budget",

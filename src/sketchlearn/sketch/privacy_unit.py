@@ -1,4 +1,4 @@
-"""Whom a sketch protects where that is not a row: a unit, such as a patient, of which few rows count."""
+"""The privacy unit of a sketch, where that is not a row: a patient, for instance, of whom few rows count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sketchlearn.core.errors import InvalidValueError, either
-from sketchlearn.core.messages import check_names
+from sketchlearn.core.messages import check_names, counted
 from sketchlearn.core.values import shortened, whole
 
 
@@ -54,8 +54,7 @@ class ProtectedUnit:
         return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
 
     def __str__(self) -> str:
-        rows = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
-        return f"at most {rows} of each {self.name}"
+        return f"at most {counted(self.rows_per_unit, 'row')} of each {self.name}"
 
 
 def unit_of_sum(

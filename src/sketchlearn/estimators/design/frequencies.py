@@ -21,8 +21,8 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.features.waves import Exponential, Wave
 from sketchlearn.inference.decoders.problem import FREQUENCIES_PER_PARAMETER, coarseness
 from sketchlearn.privacy.forecast import Forecast, forecast
-from sketchlearn.privacy.noise_plan import check_neighbors, checked_budget
-from sketchlearn.sketch.ledger import ADD_REMOVE
+from sketchlearn.privacy.noise_plan import checked_budget
+from sketchlearn.sketch.ledger import ADD_REMOVE, check_neighbors
 
 LOOSE_BOUNDS_FACTOR = 2.0  # Bounds may be that many times too wide, and more at a price.
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds

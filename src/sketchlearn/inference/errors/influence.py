@@ -29,8 +29,8 @@ from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.sampling_noise import Released, real_parts
 from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.priority_sample import KeptRows
-from sketchlearn.sketch.record_weights import distinct_records, drawn_weights, effective_records, heaviest_record
-from sketchlearn.sketch.sums import Sketch
+from sketchlearn.sketch.record_weights import distinct_records, drawn_weights, effective_records
+from sketchlearn.sketch.sums import Sketch, heaviest_record
 
 FEWEST_ROWS = 100  # A variance from fewer rows has a standard error above 14 %.
 

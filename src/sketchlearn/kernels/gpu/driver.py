@@ -234,6 +234,11 @@ class Stream:
     def download(self, to: int, source: int, size: int) -> None:
         self._owner.call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
 
+    def read(self, to: NDArray[Any], source: int) -> None:
+        """Fills an array from an address on the device, once all earlier work is done."""
+        self.download(to.ctypes.data, source, to.nbytes)
+        self.wait()
+
     def fill(self, to: int, byte: int, size: int) -> None:
         if size:
             self._owner.call("cuMemsetD8Async", Pointer(to), ctypes.c_ubyte(byte), Size(size), self.handle)
