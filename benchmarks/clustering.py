@@ -287,7 +287,7 @@ def decoding_time(sketch: skl.Sketch, k: int, seed: int, **options: Any) -> floa
 def draw(problem: Problem, seed: int, **options: Any) -> Draw:
     data = drawn(problem, seed)
     result = (fitted_stream if problem.stream else fitted)(data.X, problem.k, seed, **options)
-    beside, features = reference(problem, seed), result.model.sketch_.operator.part(skl.FourierFeatures)
+    beside, features = reference(problem, seed), result.model.sketch_.operator.part(skl.features.FourierFeatures)
     return Draw(
         rsse=sse(data.X, result.model.cluster_centers_) / beside.sse,
         ari=ari(data, result.model),

@@ -23,7 +23,9 @@ import sketchlearn as skl
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from served import Cluster, Server
 
-OPERATOR = skl.FourierFeatures(5, 1000, law=skl.frequencies.Gaussian(1.0), seed=0)  # 2000 sums: reports of 16 kB
+OPERATOR = skl.features.FourierFeatures(
+    5, 1000, law=skl.features.frequencies.Gaussian(1.0), seed=0
+)  # 2000 sums: reports of 16 kB
 
 
 try:

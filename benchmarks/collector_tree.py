@@ -29,7 +29,7 @@ from sketchlearn.collector.store import MOST_NEW_SENDERS, Store
 from sketchlearn.files.designs import design_to_bytes
 from sketchlearn.sketch.bits import HEADER, MAGIC
 
-OPERATOR = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), wave="square", seed=0)
+OPERATOR = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=0)
 ROWS_EACH = 2
 AT_ONCE = 2000  # reports that wait for a leaf's disk together
 HOUR = 3600

@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--rows", type=float, default=2e6)
     n_rows = int(parser.parse_args().rows)
     console = Console()
-    operator = skl.FourierFeatures(D, M, law=skl.frequencies.Gaussian(3.0), seed=0)
+    operator = skl.features.FourierFeatures(D, M, law=skl.features.frequencies.Gaussian(3.0), seed=0)
     table = Table("run", "first s", "later s", "beside plain", "start s", "bytes", title=f"{n_rows:,} x {D}, m = {M}")
     with tempfile.TemporaryDirectory() as folder:
         paths = write_files(Path(folder), n_rows)

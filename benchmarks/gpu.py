@@ -50,14 +50,14 @@ def seconds(owner: Any, stream: Stream, work: Any) -> float:
     return statistics.median(found[3:])
 
 
-def kernel_seconds(owner: Any, rows: DeviceRows, operator: skl.Operator) -> float:
+def kernel_seconds(owner: Any, rows: DeviceRows, operator: skl.extend.Operator) -> float:
     plan = operator.device_plan(owner)
     assert plan is not None
     sums, bad, stream = Memory(8 * operator.n_sums, owner), Memory(8, owner), Stream(owner)
     return seconds(owner, stream, lambda: plan.add(rows, None, sums.address, bad.address, stream))
 
 
-def kernel_rate(owner: Any, rows: DeviceRows, operator: skl.FourierFeatures) -> float:
+def kernel_rate(owner: Any, rows: DeviceRows, operator: skl.features.FourierFeatures) -> float:
     return len(rows) * operator.n_frequencies / kernel_seconds(owner, rows, operator)
 
 
@@ -130,7 +130,7 @@ def rates(torch: Any, owner: Any) -> list[bool]:
     table, reached = Table(*names, title=f"{owner.name}, m = {M}"), []
     for d, n, asked, times in CASES:
         rows = torch.randn(n, d, device="cuda")
-        operator = skl.FourierFeatures(d, M, law=skl.frequencies.Gaussian(1.0), seed=0)
+        operator = skl.features.FourierFeatures(d, M, law=skl.features.frequencies.Gaussian(1.0), seed=0)
         own, some = kernel_rate(owner, device_rows(rows), operator), rows[: max(n // 5, 200_000)]
         eager, product = (torch_rate(torch, some, waves=waves) for waves in (True, False))
         reached += [own >= asked, own >= times * eager]
@@ -144,23 +144,23 @@ def other_operators(torch: Any, owner: Any) -> None:
     """Kernels beside the one of dense frequencies, and the processor's time for a tenth of the rows, times ten."""
     table, law = (
         Table("operator", "rows", "GPU, ms", "processor, ms", title="other operators"),
-        skl.frequencies.Gaussian(9.0),
+        skl.features.frequencies.Gaussian(9.0),
     )
     wide = (
         torch.randn(100_000, 768, device="cuda")
         + 4 * torch.randn(20, 768, device="cuda")[torch.randint(20, (100_000,), device="cuda")]
     )
     narrow = torch.randn(1_000_000, 8, device="cuda")
-    waves = skl.FourierFeatures(8, 200, law=law)
-    bits = skl.FourierFeatures(8, 1024, law=law, wave="square")
+    waves = skl.features.FourierFeatures(8, 200, law=law)
+    bits = skl.features.FourierFeatures(8, 1024, law=law, wave="square")
     sample = wide[:5000].cpu().numpy()
     cases = (
         (skl.design(sample, n_components=20), wide),
         (skl.design(sample, n_components=20, normalize=True), wide),
-        (skl.FourierFeatures(768, 2048, law=law, structured=True), wide),
-        (skl.CrossFeatures(skl.FourierFeatures(768, 100, law=law), bound=100.0), wide),
-        (skl.FeatureMoments(waves, bound=100.0), narrow),
-        (skl.SecondMoments(768, bound=100.0), wide),
+        (skl.features.FourierFeatures(768, 2048, law=law, structured=True), wide),
+        (skl.features.CrossFeatures(skl.features.FourierFeatures(768, 100, law=law), bound=100.0), wide),
+        (skl.features.FeatureMoments(waves, bound=100.0), narrow),
+        (skl.features.SecondMoments(768, bound=100.0), wide),
     )
     for operator, rows in cases:
         here, some = kernel_seconds(owner, device_rows(rows), operator), rows[: len(rows) // 10].cpu().numpy()
@@ -193,7 +193,7 @@ def of_files(operator: Any, rows: Any) -> None:
 def of_ten_columns(torch: Any, owner: Any) -> list[bool]:
     """10^7 x 10 rows on the device, in the host's memory, and in a file."""
     rows = clustered(torch, 10_000_000)
-    operator = skl.FourierFeatures(10, 1000, law=skl.frequencies.Gaussian(2.0), seed=0)
+    operator = skl.features.FourierFeatures(10, 1000, law=skl.features.frequencies.Gaussian(2.0), seed=0)
     alone = 1000 * kernel_seconds(owner, device_rows(rows), operator)
     clock = 1000 * wall(lambda: operator.sketch(rows), REPEATS)
     print(f"10^7 x 10 rows on the device, m = 1000: {alone:.1f} ms (asked 13), {clock:.1f} ms by the clock")

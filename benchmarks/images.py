@@ -55,7 +55,7 @@ def methods(shape: tuple[int, int], highest: float, seed: int) -> dict[str, tupl
     """Each method, and the numbers that it keeps of a class."""
 
     def network(n: int) -> Any:
-        return skl.ConvolutionalFeatures(shape, n, pixels=(0, highest), seed=seed)
+        return skl.features.ConvolutionalFeatures(shape, n, pixels=(0, highest), seed=seed)
 
     d = shape[0] * shape[1]
     return {

@@ -142,7 +142,7 @@ PRODUCTS = {  # rows of queries, rows they meet, features
 
 def product_times(n: int, k: int, m: int, threads: int, rng: np.random.Generator) -> tuple[list[float], float, bool]:
     """Seconds of float32, bits and bits with floats, what bits save of the memory, and whether they are exact."""
-    a, b = (skl.PackedBits.from_signs(rng.choice([-1, 1], (rows, m)).astype(np.int8)) for rows in (n, k))
+    a, b = (skl.features.PackedBits.from_signs(rng.choice([-1, 1], (rows, m)).astype(np.int8)) for rows in (n, k))
     left, right = a.signs().astype(np.float32), b.signs().astype(np.float32)
     weights = np.ascontiguousarray(rng.standard_normal((m, k)), np.float32)
     with threadpool_limits(threads):

@@ -27,14 +27,14 @@ console = Console(width=130, highlight=False)
 progress = Console(stderr=True, highlight=False)
 
 
-def operator_of(draw: Draw) -> skl.FourierFeatures:
+def operator_of(draw: Draw) -> skl.features.FourierFeatures:
     d = draw.X.shape[1]
     bounds = ([-draw.bound] * d, [draw.bound] * d)
     operator = skl.design(bounds=bounds, n_components=draw.k, wave="square", seed=draw.seed)
-    return operator.part(skl.FourierFeatures)
+    return operator.part(skl.features.FourierFeatures)
 
 
-def times_the_deviation(bits: skl.PrivateBits) -> float:
+def times_the_deviation(bits: skl.privacy.PrivateBits) -> float:
     """How much more noise flipping every bit would leave."""
     flipped = 1 / math.tanh(bits.epsilon / (2 * bits.n_bits)) ** 2 - 1
     return math.sqrt(flipped / bits.response.variance)

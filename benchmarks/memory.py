@@ -25,7 +25,7 @@ def blocks(n_rows: int):
 
 def main() -> int:
     n_rows = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10**8
-    operator = skl.FourierFeatures(D, M, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(D, M, law=Gaussian(1.0))
     before, started = peak(), time.perf_counter()
     sketch = operator.sketch(blocks(n_rows), progress=True)
     growth = peak() - before

@@ -42,7 +42,9 @@ def permutation_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> 
 
 def level(runs: int) -> tuple[Table, list[bool]]:
     """Rejections at 5 %, of records of one distribution and of shifted ones."""
-    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(skl.FourierFeatures)
+    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(
+        skl.features.FourierFeatures
+    )
     table = Table("shift of one column", "runs", "two_sample_test rejects", "asked", "permutation test rejects")
     reached = []
     for shift, n_runs in ((0.0, runs), (0.1, runs // 10), (0.2, runs // 10), (0.4, runs // 10)):
@@ -63,7 +65,9 @@ def level(runs: int) -> tuple[Table, list[bool]]:
 
 def coverage(runs: int) -> tuple[Table, list[bool]]:
     """How often 95 % intervals of distances hold the true one."""
-    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(skl.FourierFeatures)
+    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(
+        skl.features.FourierFeatures
+    )
     centers = 3 * np.random.default_rng(99).standard_normal((CLUSTERS, COLUMNS))
 
     def exact(shift: float) -> np.ndarray:
@@ -120,7 +124,9 @@ def histograms(n: int) -> tuple[Table, list[bool]]:
 
 def changes(streams: int) -> Table:
     """Streams of 60 sketches of 500 records, with a change at step 40."""
-    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(skl.FourierFeatures)
+    operator = skl.design(clusters(5000, np.random.default_rng(1)), n_components=CLUSTERS).part(
+        skl.features.FourierFeatures
+    )
     table = Table(
         "shift at step 40",
         "streams",

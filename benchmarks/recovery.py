@@ -37,7 +37,7 @@ Rows = NDArray[np.float64]
 def features_of_design(d: int) -> Any:
     """The Fourier features of a design for ten clusters in the box [-1, 1]^d."""
     design: Any = skl.design(bounds=([-1.0] * d, [1.0] * d), n_components=10)
-    return design.part(skl.FourierFeatures)
+    return design.part(skl.features.FourierFeatures)
 
 
 def split(z: NDArray[np.complex128]) -> Rows:
@@ -89,7 +89,7 @@ def membership_auc(operator: Any, n: int, rng: np.random.Generator) -> float:
     return float(np.mean(np.array(inside)[:, None] > np.array(outside)))
 
 
-def reading_of(bits: skl.PackedBits, operator: Any, rng: np.random.Generator) -> tuple[Rows, int]:
+def reading_of(bits: skl.features.PackedBits, operator: Any, rng: np.random.Generator) -> tuple[Rows, int]:
     """Values from 0 to 1 that have the packed bits of one reading, and how many bits differ.
 
     Of many values, those that share most bits have children nearby, nearer in each round; the mean of the best is

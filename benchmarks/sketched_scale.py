@@ -32,7 +32,7 @@ def rows(n: int, k: int, d: int, seed: int) -> Rows:
 
 def scale_of(operator: Any) -> float:
     """The scale of the frequencies that are there for clusters, after the probes; columns have units of their own."""
-    probed = operator.part(skl.FourierFeatures).law
+    probed = operator.part(skl.features.FourierFeatures).law
     law = probed.law.laws[0] if hasattr(probed.law, "laws") else probed.law
     return float(law.scale * np.exp(np.mean(np.log(probed.units))))
 
@@ -46,7 +46,7 @@ def loose_sketch(X: Rows, k: int, m: int, seed: int) -> skl.Sketch:
 
 def error(operator: Any, X: Rows, k: int, best: float) -> float:
     """Squared error of clusters from a sketch of the operator's frequencies alone, over that of k-means."""
-    sketch = operator.part(skl.FourierFeatures).without_keeping().sketch(X)
+    sketch = operator.part(skl.features.FourierFeatures).without_keeping().sketch(X)
     centers = skl.SketchKMeans(k, random_state=0).fit_sketch(sketch).cluster_centers_
     return float(np.sum(np.min(((X[:, None] - centers) ** 2).sum(axis=2), axis=1)) / best)
 

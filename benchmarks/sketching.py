@@ -51,9 +51,9 @@ def products_alone(X: np.ndarray, W: np.ndarray) -> None:
         X[start : start + 512] @ W
 
 
-def data(d: int, n: int) -> tuple[np.ndarray, skl.FourierFeatures, np.ndarray]:
+def data(d: int, n: int) -> tuple[np.ndarray, skl.features.FourierFeatures, np.ndarray]:
     X = np.random.default_rng(d).standard_normal((n, d)).astype(np.float32)
-    operator = skl.FourierFeatures(d, M, law=Gaussian(np.sqrt(d)), seed=d)
+    operator = skl.features.FourierFeatures(d, M, law=Gaussian(np.sqrt(d)), seed=d)
     return X, operator, operator.frequencies.astype(np.float32)
 
 
@@ -131,16 +131,16 @@ def waves_and_structure() -> None:
         table.add_column(column)
     for d in (2, 10):
         X, operator, _ = data(d, SHAPES[d])
-        square = skl.FourierFeatures(d, M, law=operator.law, wave="square", seed=d)
+        square = skl.features.FourierFeatures(d, M, law=operator.law, wave="square", seed=d)
         both = {"exponential": operator, "square": square}
         times = best({name: lambda X=X, o=o: o.sketch(X, n_jobs=1) for name, o in both.items()})
         table.add_row(f"square wave, d = {d}", "exponential", f"{times['exponential'] / times['square']:.2f}")
     X = np.random.default_rng(0).standard_normal((600, 1024)).astype(np.float32)
-    dense, fast = (skl.FourierFeatures(1024, 8192, law=Gaussian(32.0), structured=s) for s in (False, True))
+    dense, fast = (skl.features.FourierFeatures(1024, 8192, law=Gaussian(32.0), structured=s) for s in (False, True))
     times = best({"dense": lambda: dense.sketch(X, n_jobs=1), "fast": lambda: fast.sketch(X, n_jobs=1)}, 3)
     table.add_row("structured, d = 1024, m = 8192", "dense", f"{times['dense'] / times['fast']:.2f}")
     X, operator, _ = data(10, 60_000)
-    part = skl.FourierFeatures(10, M, law=operator.law, subsample=M // 8, seed=10)
+    part = skl.features.FourierFeatures(10, M, law=operator.law, subsample=M // 8, seed=10)
     times = best({"a": lambda: operator.sketch(X, n_jobs=1), "b": lambda: part.sketch(X, n_jobs=1)})
     table.add_row("an eighth of the frequencies per record, d = 10", "all", f"{times['a'] / times['b']:.2f}")
     console.print(table)

@@ -290,7 +290,9 @@ def steps(problem: Problem) -> Iterator[Measured]:
         with watched() as watch:
             if radius is not None:
                 radius *= float(np.mean(distances(X, pilot)))
-            operator = skl.CellSums.at_points(pilot - center, units=np.ones(X.shape[1]), radius=radius, **frame)
+            operator = skl.features.CellSums.at_points(
+                pilot - center, units=np.ones(X.shape[1]), radius=radius, **frame
+            )
             model = estimator(problem.k, random_state=problem.seed).fit_sketch(operator.sketch(X))
         before, after = (distances(X, centers) for centers in (pilot, model.cluster_centers_))
         power = 2 if radius is None else 1
@@ -305,7 +307,7 @@ def steps(problem: Problem) -> Iterator[Measured]:
         factors = np.sqrt(em.covariances_) if kind == "diag" else np.linalg.cholesky(em.covariances_)
         with watched() as watch:
             given = {"ridge": tuple(least.tolist()), "reach": FARTHEST, **frame}
-            own = skl.ExpectedStatistics.at_mixture(em.weights_, em.means_, factors, **given)
+            own = skl.features.ExpectedStatistics.at_mixture(em.weights_, em.means_, factors, **given)
             model = skl.SketchGaussianMixture(problem.k, covariance_type=kind, random_state=problem.seed)
             model.fit_sketch(own.sketch(X))
         yield problem.measured("steps", em.score(X) - model.score(X), watch, variant=kind)

@@ -57,7 +57,7 @@ def _sensor(
 class Sensor:
     """Knows its own readings and the operator; what leaves it are signs, packed."""
 
-    operator: skl.FourierFeatures
+    operator: skl.features.FourierFeatures
     rows: np.ndarray
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
@@ -71,14 +71,14 @@ class Sensor:
             own = signs[:, :, part].reshape(len(signs), -1)
             chosen = own[own[:, 0] != 0]
             if len(chosen):
-                yield part, skl.PackedBits.from_signs(chosen).to_bytes()
+                yield part, skl.features.PackedBits.from_signs(chosen).to_bytes()
 
 
 @dataclass
 class Server:
     """Adds messages into sums of integers; it never sees a reading."""
 
-    operator: skl.FourierFeatures
+    operator: skl.features.FourierFeatures
     received: int = 0  # bytes
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Server:
 
     def receive(self, messages: Iterable[tuple[int, bytes]]) -> None:
         for part, data in messages:
-            bits = skl.PackedBits.from_bytes(data)
+            bits = skl.features.PackedBits.from_bytes(data)
             self.sums[:, part] += bits.sums().reshape(2, -1)
             self.count += len(bits)
             self.received += len(data)
@@ -96,7 +96,7 @@ class Server:
         return skl.Sketch(self.operator, self.sums.ravel(), self.count)
 
 
-def bits_per_reading(operator: skl.FourierFeatures, bits: int) -> int:
+def bits_per_reading(operator: skl.features.FourierFeatures, bits: int) -> int:
     """What a reading costs with so many bits per number: two numbers per frequency, and which part it is of."""
     part = (operator.n_groups - 1).bit_length()
     return 2 * (operator.subsample or operator.n_frequencies) * bits + part
@@ -110,7 +110,7 @@ def in_turn(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray
     return [rows[PILOT + HELD_OUT :] for rows in parts], pilot, held_out
 
 
-def operator_of(pilot: np.ndarray, n_frequencies: int, wave: str, seed: int) -> skl.FourierFeatures:
+def operator_of(pilot: np.ndarray, n_frequencies: int, wave: str, seed: int) -> skl.features.FourierFeatures:
     size = {"n_components": COMPONENTS, "task": "mixture-full", "n_frequencies": n_frequencies}
     return skl.design(pilot, **size, wave=wave, seed=seed)
 

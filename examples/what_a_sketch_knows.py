@@ -27,7 +27,7 @@ def rows(n: int, rng: np.random.Generator) -> np.ndarray:
 
 def main() -> None:
     X = rows(1_000_000, np.random.default_rng(0))
-    operator = skl.FourierFeatures(2, 300, law=skl.frequencies.Gaussian(scale=0.4), seed=1)
+    operator = skl.features.FourierFeatures(2, 300, law=skl.features.frequencies.Gaussian(scale=0.4), seed=1)
     sketch = operator.sketch(X)
 
     axis = np.linspace(-5.5, 5.5, 300)

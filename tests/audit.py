@@ -22,8 +22,8 @@ PURE, CONCENTRATED = DiscreteLaplace(1.0), DiscreteGaussian(0.5, 0.05)
 
 def released(mechanism, size, rng=None):
     """Sums and counts of two neighbors, `size` numbers in all, and the ledger that says how private they are."""
-    wave = skl.waves.Square(complex=False)
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave).with_origin("declared")
+    wave = skl.features.waves.Square(complex=False)
+    operator = skl.features.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave).with_origin("declared")
     name = type(mechanism).__name__  # of a batch: the same rows are released by each mechanism
     less, more = operator.sketch([[0.0]] * 10, batch=name), operator.sketch([[0.0]] * 11, batch=name)
     assert abs(int(more.sums[0] - less.sums[0])) == 1

@@ -27,8 +27,8 @@ GAUSSIAN_CLAIMS = ((0.5, 0.01), (1.0, 1e-2), (1.0, 1e-3), (3.0, 1e-3))
 
 def signs(m):
     """An operator of m integers, each of which a record moves by 1."""
-    wave = skl.waves.Square(complex=False)
-    return skl.FourierFeatures(1, m, law=Gaussian(1.0), wave=wave, seed=1).with_origin("declared")
+    wave = skl.features.waves.Square(complex=False)
+    return skl.features.FourierFeatures(1, m, law=Gaussian(1.0), wave=wave, seed=1).with_origin("declared")
 
 
 def several(mechanism, values, scales, size, seed=None):
@@ -102,7 +102,7 @@ def overlapping(size, seed=None, **options):
 
 def classes(size, seed=None, **options):
     """A record that is replaced leaves class a for class b: both releases change."""
-    operator = skl.Histograms.even([0], [1], bins=1)
+    operator = skl.features.Histograms.even([0], [1], bins=1)
     rows = [[0.5]] * 5
     before = [operator.sketch(rows), operator.sketch(rows)]
     after = [operator.sketch(rows[:-1]), operator.sketch([*rows, [0.5]])]
@@ -128,7 +128,7 @@ def units(size, seed=None, **options):
         rows = np.concatenate(parts)
         return operator.sketch(rows, unit=ids[: len(rows)], rows_per_unit=UNIT_ROWS)
 
-    signed, bins = signs(1), skl.Histograms.even([-1], [1], bins=2)
+    signed, bins = signs(1), skl.features.Histograms.even([-1], [1], bins=2)
     less, more = sketch(signed, others), sketch(signed, others, person)
     pairs = {"a person of 40 rows": (less, more, "add-remove")}
     twice = less + sketch(signed, others), more + sketch(signed, others, person)

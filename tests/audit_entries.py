@@ -44,7 +44,7 @@ EPSILON = 1.0
 BOUNDS = ([-5.0, -5.0], [5.0, 5.0])
 OTHERS = np.random.default_rng(0).uniform(-1, 1, (50, 2))
 VICTIM = np.array([[4.0, 4.0]])
-BINS = skl.Histograms.even(*BOUNDS, bins=2)
+BINS = skl.features.Histograms.even(*BOUNDS, bins=2)
 PARTS = 16  # of the answers, on all cores
 MOST_RECORDS = 100  # the collector's default minimum: the victim's epoch has so many with the victim
 
@@ -161,7 +161,7 @@ def of_models(more):
             except ValueError as error:  # of noise alone
                 return {"refused": text_number(type(error))}
             with tempfile.TemporaryDirectory() as folder:
-                skl.save_model(model, Path(folder) / "model.json")
+                skl.save(model, Path(folder) / "model.json")
                 text = (Path(folder) / "model.json").read_text()
                 page = skl.report(model.sketch_, model, Path(folder) / "page.html")
         return {
@@ -230,8 +230,10 @@ def sample_is_taken():
 
 @contextlib.contextmanager
 def of_features(more):
-    wave = skl.waves.FourierSeries((0.005,))
-    operator = skl.FourierFeatures(2, 1, law=skl.frequencies.Gaussian(1.0), wave=wave).with_origin("declared")
+    wave = skl.features.waves.FourierSeries((0.005,))
+    operator = skl.features.FourierFeatures(2, 1, law=skl.features.frequencies.Gaussian(1.0), wave=wave).with_origin(
+        "declared"
+    )
     features = operator.features(OTHERS)
     if more:
         features = np.concatenate([features, [[1.0]]])
@@ -248,7 +250,7 @@ def of_features(more):
 
 def features_are_taken_as_they_come():
     """Each number is rounded, and nobody asks how far the row moves."""
-    plain = skl.FourierFeatures
+    plain = skl.features.FourierFeatures
     return _together(
         mock.patch.object(plain, "clip_contributions", lambda _self, integers: integers),
         mock.patch.object(

@@ -20,7 +20,7 @@ from sketchlearn.collector.clients.client import Collector
 from sketchlearn.core.containers import with_digest
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), seed=0)
+OPERATOR = skl.features.FourierFeatures(2, 30, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 ODD = [
     "",
     "0",

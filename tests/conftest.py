@@ -20,7 +20,9 @@ def with_kernel(operator, name, monkeypatch):
     if hasattr(operator, "parts"):
         return type(operator)(tuple(with_kernel(part, name, monkeypatch) for part in operator.parts))
     own = {field.name: getattr(operator, field.name) for field in dataclasses.fields(operator)}
-    inside = {field: with_kernel(o, name, monkeypatch) for field, o in own.items() if isinstance(o, skl.Operator)}
+    inside = {
+        field: with_kernel(o, name, monkeypatch) for field, o in own.items() if isinstance(o, skl.extend.Operator)
+    }
     return dataclasses.replace(operator, **inside)
 
 

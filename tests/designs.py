@@ -5,4 +5,4 @@ import sketchlearn as skl
 
 def fourier_design(*args, **options):
     """The Fourier features of a design, without the histograms that those for clusters have beside them."""
-    return skl.design(*args, **options).part(skl.FourierFeatures)
+    return skl.design(*args, **options).part(skl.features.FourierFeatures)

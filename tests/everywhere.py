@@ -37,7 +37,7 @@ NAMES = [f"x{i}" for i in range(D)]
 Way = tuple[str, Callable[[], bytes]]
 
 
-def in_memory(X: np.ndarray, operator: skl.FourierFeatures) -> Iterator[Way]:
+def in_memory(X: np.ndarray, operator: skl.features.FourierFeatures) -> Iterator[Way]:
     frame = pd.DataFrame(X, columns=NAMES)
     table = pa.table(dict(zip(NAMES, X.T, strict=True)))
     polars = pl.from_arrow(table)
@@ -61,7 +61,7 @@ def in_memory(X: np.ndarray, operator: skl.FourierFeatures) -> Iterator[Way]:
         yield f"{threads} threads", lambda threads=threads: operator.sketch(X, n_jobs=threads).to_bytes()
 
 
-def other_blocks(table: pa.Table, operator: skl.FourierFeatures) -> Iterator[Way]:
+def other_blocks(table: pa.Table, operator: skl.features.FourierFeatures) -> Iterator[Way]:
     def sketched(size: int) -> bytes:
         before, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, size
         try:
@@ -90,7 +90,7 @@ def write_files(X: np.ndarray, folder: Path) -> list[Path]:
     return [*(folder / f"rows.{kind}" for kind in ("npy", "npz", "csv", "csv.gz", "parquet", "feather")), parts]
 
 
-def from_files(paths: list[Path], operator: skl.FourierFeatures) -> Iterator[Way]:
+def from_files(paths: list[Path], operator: skl.features.FourierFeatures) -> Iterator[Way]:
     for path in paths:
         yield path.name, lambda path=path: operator.sketch(path).to_bytes()
     parts = paths[-1]
@@ -98,9 +98,9 @@ def from_files(paths: list[Path], operator: skl.FourierFeatures) -> Iterator[Way
     yield "dataset", lambda: operator.sketch(pa_dataset.dataset(parts)).to_bytes()
 
 
-def by_command(paths: list[Path], operator: skl.FourierFeatures, folder: Path) -> Iterator[Way]:
+def by_command(paths: list[Path], operator: skl.features.FourierFeatures, folder: Path) -> Iterator[Way]:
     design, output = folder / "design.json", folder / "out.sketch"
-    skl.save_design(operator, design)
+    skl.save(operator, design)
     command = [sys.executable, "-m", "sketchlearn", "sketch", "--design", str(design), "-o", str(output)]
 
     def run(*more: str) -> bytes:
@@ -121,7 +121,7 @@ def by_command(paths: list[Path], operator: skl.FourierFeatures, folder: Path) -
     yield "checkpoint, killed five times", lambda: killed(paths[-1])
 
 
-def by_dask(X: np.ndarray, parts: Path, operator: skl.FourierFeatures) -> Iterator[Way]:
+def by_dask(X: np.ndarray, parts: Path, operator: skl.features.FourierFeatures) -> Iterator[Way]:
     import dask.array as da
     import dask.dataframe as dd
     from dask.distributed import Client, LocalCluster
@@ -137,7 +137,7 @@ def by_dask(X: np.ndarray, parts: Path, operator: skl.FourierFeatures) -> Iterat
     yield "Dask frame, a worker killed", lambda: on_cluster(dd.read_parquet(parts), kill=True)
 
 
-def by_spark(parts: Path, operator: skl.FourierFeatures) -> Iterator[Way]:
+def by_spark(parts: Path, operator: skl.features.FourierFeatures) -> Iterator[Way]:
     def run() -> bytes:
         from pyspark.sql import SparkSession
 

@@ -125,7 +125,7 @@ def designs() -> list[File]:
         Shaped(Gaussian(1.0), Gaussian(1.0), (full, full)),
         Mixture((Gaussian(1.0), Mixture((LogUniform(1.0, 2.0), AdaptedRadius(1.0)))), shares=(1, 2)),
     ]
-    made += [skl.FourierFeatures(9, 40, law=law) for law in laws]
+    made += [skl.features.FourierFeatures(9, 40, law=law) for law in laws]
     found = [of_json("design", design_to_bytes(operator)) for operator in made]
     return [*found, of_json("design", (HERE / "golden_schema" / "columns.design.json").read_bytes())]
 
@@ -200,7 +200,7 @@ def operator_of_reports() -> Operator:
 @cache
 def known_bits() -> KnownOperator:
     """The design of a collection of bits."""
-    return KnownOperator(skl.FourierFeatures(2, 50, law=Gaussian(1.0), wave="square").with_origin("declared"))
+    return KnownOperator(skl.features.FourierFeatures(2, 50, law=Gaussian(1.0), wave="square").with_origin("declared"))
 
 
 def operator_of_bits() -> tuple[bytes, bytes]:

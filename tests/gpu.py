@@ -60,36 +60,41 @@ def _module(name: str) -> Any:
 def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     for wave in (*WAVES, *QUANTIZED):
         for d, m, subsample in SHAPES:
-            center, law = tuple(rng.normal(size=d)), skl.frequencies.Gaussian(1.0)
+            center, law = tuple(rng.normal(size=d)), skl.features.frequencies.Gaussian(1.0)
             seed = int(rng.integers(2**32))
-            operator = skl.FourierFeatures(d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed)
+            operator = skl.features.FourierFeatures(
+                d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed
+            )
             yield f"{type(operator.wave).__name__} {d} x {m}", operator
     for d in (1, 10, 64, 150):
         for rounding in ("once", "twice"):
-            yield f"moments {d} {rounding}", skl.SecondMoments(d, bound=1e6, rounding=rounding)
-        yield f"quadratic {d}", skl.QuadraticFeatures(d, 100, bound=1e6)
-        yield f"histograms {d}", skl.Histograms.even([-3.0] * d, [3.0] * d, bins=50)
+            yield f"moments {d} {rounding}", skl.features.SecondMoments(d, bound=1e6, rounding=rounding)
+        yield f"quadratic {d}", skl.features.QuadraticFeatures(d, 100, bound=1e6)
+        yield f"histograms {d}", skl.features.Histograms.even([-3.0] * d, [3.0] * d, bins=50)
         rows = rng.normal(size=(3000, d))
         yield f"a design for {d} columns", skl.design(rows, n_components=3, rows=100)
-    law = skl.frequencies.Gaussian(1.0)
+    law = skl.features.frequencies.Gaussian(1.0)
     for wave in WAVES:
-        waves = skl.FourierFeatures(9, 200, law=law, wave=wave, seed=int(rng.integers(2**32)))
-        some = skl.SomeColumns(waves, 70, which=list(range(60, 69)))
+        waves = skl.features.FourierFeatures(9, 200, law=law, wave=wave, seed=int(rng.integers(2**32)))
+        some = skl.features.SomeColumns(waves, 70, which=list(range(60, 69)))
         yield f"{some.in_words}", some
-        yield f"crosses: {waves.in_words}", skl.CrossFeatures(some, bound=1e6, n_crossed=50)
-        yield f"moments of features: {waves.in_words}", skl.FeatureMoments(waves, bound=1e6)
+        yield f"crosses: {waves.in_words}", skl.features.CrossFeatures(some, bound=1e6, n_crossed=50)
+        yield f"moments of features: {waves.in_words}", skl.features.FeatureMoments(waves, bound=1e6)
         for d, m, subsample in ((9, 100, None), (100, 300, None), (700, 1500, None), (40, 192, 64)):
             given = {"law": law, "wave": wave, "subsample": subsample, "seed": int(rng.integers(2**32))}
-            yield f"structured {wave} {d} x {m}", skl.FourierFeatures(d, m, structured=True, **given)
+            yield f"structured {wave} {d} x {m}", skl.features.FourierFeatures(d, m, structured=True, **given)
     for d, k in ((1, 2), (10, 10), (17, 80), (64, 96), (200, 30)):
         box = {"bound": np.full(d, 100.0), "center": rng.normal(size=d)}
         for radius in (None, 1e-3):
             points = rng.normal(size=(k, d))
-            operator = skl.CellSums.at_points(points, units=np.ones(d), radius=radius, **box)
+            operator = skl.features.CellSums.at_points(points, units=np.ones(d), radius=radius, **box)
             yield f"{operator.in_words}", operator
         weights, means, given = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d)), {"reach": 400.0, **box}
         for factors in (rng.uniform(0.5, 2.0, (k, d)), np.tril(0.1 * rng.normal(size=(k, d, d))) + np.eye(d)):
-            yield f"{k} Gaussians in {d} columns", skl.ExpectedStatistics.at_mixture(weights, means, factors, **given)
+            yield (
+                f"{k} Gaussians in {d} columns",
+                skl.features.ExpectedStatistics.at_mixture(weights, means, factors, **given),
+            )
     for d in (65, 100, 300):
         rows = rng.normal(size=(3000, d)) + 3 * rng.normal(size=(5, d))[rng.integers(5, size=3000)]
         for normalize in (False, True):
@@ -111,8 +116,8 @@ def any_rows() -> None:
         held = held.astype(data.draw(st.sampled_from([np.float32, np.float64])))
         cut = data.draw(st.sampled_from([np.s_[:n, :d], np.s_[::2, 2 : d + 2], np.s_[n:, 3:]]))
         wave, weighted = data.draw(st.sampled_from((*WAVES, *QUANTIZED))), data.draw(st.booleans())
-        given = {"law": skl.frequencies.Gaussian(1.0), "wave": wave, "seed": data.draw(st.integers(0, 99))}
-        operator = skl.FourierFeatures(d, m, structured=d >= 8 and data.draw(st.booleans()), **given)
+        given = {"law": skl.features.frequencies.Gaussian(1.0), "wave": wave, "seed": data.draw(st.integers(0, 99))}
+        operator = skl.features.FourierFeatures(d, m, structured=d >= 8 and data.draw(st.booleans()), **given)
         weights = rng.integers(0, 9, n) if weighted else None
         expected = operator.sketch(held[cut], sample_weight=weights)
         summing.ROWS_PER_BLOCK = data.draw(st.sampled_from([50, 129, 1 << 24]))
@@ -133,7 +138,7 @@ def failures() -> None:
     torch = _module("torch")
     if torch is None or not torch.cuda.is_available():
         return
-    operator = skl.FourierFeatures(10, 100, law=skl.frequencies.Gaussian(1.0))
+    operator = skl.features.FourierFeatures(10, 100, law=skl.features.frequencies.Gaussian(1.0))
     rows = np.random.default_rng(0).normal(size=(1_000_000, 10))
     sketch = operator.sketch(rows[:5])
     free, _ = torch.cuda.mem_get_info()
@@ -165,7 +170,7 @@ def main() -> int:
     for name, operator in islice(operators(rng), 0, None, every):
         for kind in KINDS:
             rows = (2 * rng.normal(size=(int(rng.integers(1, most_rows)), operator.n_features))).astype(kind)
-            if kind == np.float64 and isinstance(operator, skl.FourierFeatures) and not operator.structured:
+            if kind == np.float64 and isinstance(operator, skl.features.FourierFeatures) and not operator.structured:
                 rows[: len(rows) // 100] *= 1e8  # phases of many turns
             weights = rng.integers(0, 5, len(rows))
             plain, weighted = operator.sketch(rows), operator.sketch(rows, sample_weight=weights)

@@ -16,7 +16,9 @@ from sketchlearn.collector.page.page_routes import COOKIE, Pages
 from sketchlearn.collector.store import Store
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0).with_origin(
+    "declared"
+)
 ROWS = np.random.default_rng(0).standard_normal((400, 2))
 NOON = 1_800_000_000 - 1_800_000_000 % 86400 + 12 * 3600
 HOUR = 3600

@@ -5,7 +5,9 @@ import pandas as pd
 
 import sketchlearn as skl
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=3).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=3).with_origin(
+    "declared"
+)
 RNG = np.random.default_rng(0)
 X = np.round(RNG.standard_normal((900, 2)), 2)
 IDS = RNG.integers(0, 60, 900)

@@ -13,14 +13,14 @@ import sketchlearn as skl
 
 
 @dataclass(frozen=True, eq=False)
-class Medians(skl.FittedModel):
+class Medians(skl.extend.FittedModel):
     """The median of each column."""
 
-    medians: np.ndarray = skl.model_array("d")
+    medians: np.ndarray = skl.extend.model_array("d")
 
 
 @dataclass(eq=False, repr=False)
-class ColumnMedians(skl.SketchEstimator):
+class ColumnMedians(skl.extend.SketchEstimator):
     """Medians of the columns, to within a bin of a histogram; rows are told by whether they lie above."""
 
     bins: int = 64
@@ -29,16 +29,16 @@ class ColumnMedians(skl.SketchEstimator):
 
     model_type = Medians
 
-    def design_operator(self, glimpse: skl.Glimpse, rng: np.random.Generator) -> skl.Operator:  # noqa: ARG002
+    def design_operator(self, glimpse: skl.extend.DesignSample, rng: np.random.Generator) -> skl.extend.Operator:  # noqa: ARG002
         d, declared = glimpse.rows.shape[1], self.bounds is not None
         low, high = self.bounds if declared else (glimpse.rows.min(axis=0), glimpse.rows.max(axis=0))
         low, high = np.broadcast_to(low, d).astype(float), np.broadcast_to(high, d).astype(float)
         wide = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
-        operator = skl.Histograms.even(low, wide, self.bins, columns=glimpse.columns)
+        operator = skl.features.Histograms.even(low, wide, self.bins, columns=glimpse.columns)
         return operator if declared else operator.with_origin("sample")
 
     def learn_from_sketch(self, sketch: skl.Sketch, rng: np.random.Generator) -> Medians:  # noqa: ARG002
-        histograms = sketch.operator.part(skl.Histograms)
+        histograms = sketch.operator.part(skl.features.Histograms)
         if histograms is None:
             raise ValueError(
                 "medians are learned from histograms: make the operator with design(task='column-medians')"
@@ -62,13 +62,13 @@ class ColumnMedians(skl.SketchEstimator):
         return np.concatenate([np.sum(rows > self.medians_, axis=1) for rows in self.row_blocks(X)])
 
 
-TASK = skl.Task("column-medians", "medians of the columns", "ColumnMedians", __name__)
+TASK = skl.extend.Task("column-medians", "medians of the columns", "ColumnMedians", __name__)
 
 # An operator: how many values of each column are positive
 
 
 @dataclass(frozen=True)
-class PositiveCounts(skl.Operator):
+class PositiveCounts(skl.extend.Operator):
     """Phi(x) = (x_j > 0 for each column)."""
 
     tells_by_refusing = False  # every finite row is taken

@@ -242,7 +242,7 @@ def test_a_far_record_does_not_stop_a_release(far):
         sketch = operator.sketch(row)
     assert sketch.count == sketch.clipped == 1
     assert operator.features(row).shape[0] == 1
-    remote = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), center=[1e38, 0.0])
+    remote = skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1.0), center=[1e38, 0.0])
     assert remote.with_origin("declared").sketch(row).clipped == 1
     for other in (remote, operator.with_origin("sample")):  # a design on a public sample
         with warnings.catch_warnings(record=True) as caught:
@@ -309,21 +309,21 @@ def test_releases_compose_exactly(exact):
 
 
 def test_a_budget_is_a_limit(exact, tmp_path):
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=2.0)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=2.0)
     assert (tmp_path / "budget.sqlite").stat().st_mode & 0o077 == 0
     first = skl.privatize(exact, epsilon=1.5, budget=budget)
     with pytest.raises(BudgetError, match=r"a Laplace release may have 0\.5"):
         skl.privatize(exact, epsilon=1.0, budget=budget, already=first)
     skl.privatize(exact, epsilon=0.5, budget=budget, already=first)
     assert (budget.spent.epsilon, budget.spent.releases, budget.left) == (2.0, 2, 0.0)
-    again = skl.Budget.open(tmp_path / "budget.sqlite")
+    again = skl.privacy.Budget.open(tmp_path / "budget.sqlite")
     assert again.spent == budget.spent
     with pytest.raises(BudgetError, match="limits are lowered, never raised"):
-        skl.Budget(tmp_path / "budget.sqlite", epsilon=3.0)
+        skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=3.0)
 
 
 def test_gaussian_releases_of_a_budget_are_converted_once(exact, tmp_path):
-    budget, spent = skl.Budget(tmp_path / "budget.sqlite", epsilon=4.0, delta=1e-5), None
+    budget, spent = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=4.0, delta=1e-5), None
     for _ in range(10):
         spent = skl.privatize(exact, epsilon=1.0, delta=1e-6, budget=budget, already=spent)
     assert budget.spent.epsilon < 3.2
@@ -332,7 +332,7 @@ def test_gaussian_releases_of_a_budget_are_converted_once(exact, tmp_path):
 
 
 def test_a_log_that_was_changed_is_refused(exact, tmp_path):
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=2.0)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=2.0)
     skl.privatize(exact, epsilon=1.5, budget=budget)
     with sqlite3.connect(budget.path) as database:
         with pytest.raises(sqlite3.IntegrityError, match="never changed"):
@@ -344,7 +344,7 @@ def test_a_log_that_was_changed_is_refused(exact, tmp_path):
 
 
 def test_threads_do_not_spend_more_than_there_is(tmp_path):
-    budget, made = skl.Budget(tmp_path / "budget.sqlite", epsilon=2.0), []
+    budget, made = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=2.0), []
 
     def release(i):
         with contextlib.suppress(BudgetError):
@@ -372,7 +372,7 @@ def test_a_release_without_a_budget_warns_once():
 
 RELEASES = """
 import sys, numpy as np, sketchlearn as skl
-budget = skl.Budget(sys.argv[1], epsilon=1e9)
+budget = skl.privacy.Budget(sys.argv[1], epsilon=1e9)
 operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
 for i in range(1000):
     private = skl.privatize(operator.sketch(np.full((5, 2), i / 1000)), epsilon=1.0, budget=budget)
@@ -393,4 +393,4 @@ def test_a_kill_never_leaves_less_booked_than_released(tmp_path):
         time.sleep(float(rng.uniform(0, 0.5)))
         running.send_signal(signal.SIGKILL)
         running.wait()
-        assert skl.Budget.open(path).spent.releases >= seen.read_text().count("released") > 0
+        assert skl.privacy.Budget.open(path).spent.releases >= seen.read_text().count("released") > 0

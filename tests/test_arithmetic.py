@@ -38,7 +38,7 @@ def test_every_kernel_gives_the_documented_integers(name, d, dtype, kernel_name,
 @pytest.mark.parametrize("m", [1, 7, 16, 31, 64, 65, 129])
 @pytest.mark.parametrize("d", [1, 2, 5, 191, 192, 193, 400])
 def test_any_size(d, m, kernel_name, monkeypatch):
-    operator = skl.FourierFeatures(d, m, law=Gaussian(d**0.5), seed=1)
+    operator = skl.features.FourierFeatures(d, m, law=Gaussian(d**0.5), seed=1)
     operator = with_kernel(operator, kernel_name, monkeypatch)
     X = rows(13, d)
     assert np.array_equal(operator.sketch(X, n_jobs=1).sums, record_integers(operator, X).sum(axis=0))
@@ -48,7 +48,7 @@ def test_any_size(d, m, kernel_name, monkeypatch):
 @pytest.mark.parametrize("d", range(1, 19))
 def test_moments_of_any_width(d, rounding, kernel_name, monkeypatch):
     """Products come in tiles, of which the last is not whole; weights take another way; ties are rounded to even."""
-    operator = with_kernel(skl.SecondMoments(d, bound=2.0, rounding=rounding), kernel_name, monkeypatch)
+    operator = with_kernel(skl.features.SecondMoments(d, bound=2.0, rounding=rounding), kernel_name, monkeypatch)
     ties, tiny = 2.0 ** -np.arange(20 * d).reshape(20, d), np.array([[0.0, -0.0, 5e-324, -1e-310, 2.0]])
     X = np.concatenate([rows(200, d).clip(-2, 2), ties, np.resize(tiny, (5, d))])
     expected = record_integers(operator, X)
@@ -61,7 +61,9 @@ def test_moments_of_any_width(d, rounding, kernel_name, monkeypatch):
 def test_features_are_within_two_to_the_minus_19(name, kernel_name, monkeypatch):
     """Given the same float32 phase; the phases here reach from 2^-30 to 2^40 turns."""
     wave = WAVES[name]
-    operator = with_kernel(skl.FourierFeatures(1, 50, law=Gaussian(1.0), wave=wave, seed=2), kernel_name, monkeypatch)
+    operator = with_kernel(
+        skl.features.FourierFeatures(1, 50, law=Gaussian(1.0), wave=wave, seed=2), kernel_name, monkeypatch
+    )
     X = np.concatenate([rows(3000, 1), rows(300, 1, 1, 2.0**-28), rows(300, 1, 2, 2.0**20), rows(300, 1, 3, 2.0**40)])
     t = phases(operator, X).astype(np.float64)
     exact = wave(t)
@@ -76,7 +78,7 @@ def test_features_are_within_two_to_the_minus_19(name, kernel_name, monkeypatch)
 @pytest.mark.parametrize("d", [1, 2, 10, 100, 784, 2000])
 def test_phases_are_within_the_promised_bound(d):
     """Of the documented arithmetic, which the kernels follow to the bit (above, and here for long rows)."""
-    operator = skl.FourierFeatures(d, 40, law=Gaussian(d**0.5), center=np.linspace(-1, 1, d), seed=3)
+    operator = skl.features.FourierFeatures(d, 40, law=Gaussian(d**0.5), center=np.linspace(-1, 1, d), seed=3)
     X = rows(50, d, scale=3.0, dtype=np.float64)
     assert np.array_equal(operator.sketch(X).sums, record_integers(operator, X).sum(axis=0))
     y, w = X - operator.middle, operator._dense.astype(np.float64)
@@ -86,7 +88,7 @@ def test_phases_are_within_the_promised_bound(d):
 
 @pytest.mark.parametrize("d", [8, 40, 1000])
 def test_structured_phases_are_close(d):
-    operator = skl.FourierFeatures(d, 100, law=Gaussian(d**0.5), structured=True, seed=3)
+    operator = skl.features.FourierFeatures(d, 100, law=Gaussian(d**0.5), structured=True, seed=3)
     X = rows(50, d)
     exact = X.astype(np.float64) @ operator._structured.matrix()
     size = operator._structured.size
@@ -125,7 +127,7 @@ def test_the_rounding_mode_of_the_host_does_not_matter(kernel_name, monkeypatch)
 @pytest.mark.filterwarnings("ignore:.*too far from the center for a phase")
 def test_the_limit_is_the_same_for_every_type_of_rows():
     """2^60 + 1024 rounds to 2^60 in float32, where it is compared."""
-    operator = skl.FourierFeatures(1, 4, law=Gaussian(1.0), center=[-1024.0])
+    operator = skl.features.FourierFeatures(1, 4, law=Gaussian(1.0), center=[-1024.0])
     with pytest.warns(UserWarning, match="float32 phases are noise"):
         assert operator.sketch(np.array([[2.0**60]], np.float32)) == operator.sketch(np.array([[2.0**60]]))
     far, reach = 2.0**60 + 2.0**37, -1024.0 + 2.0**60 * (1 - 2**-20)

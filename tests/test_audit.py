@@ -106,7 +106,7 @@ def test_low_bits_tell_nothing(mechanism, scale):
 
 
 def test_low_bits_of_a_release_tell_nothing():
-    operator = skl.FourierFeatures(2, 8000, law=Gaussian(1.0), seed=1).with_origin("declared")
+    operator = skl.features.FourierFeatures(2, 8000, law=Gaussian(1.0), seed=1).with_origin("declared")
     for rows in ([[1.0, 2.0]] * 7, [[1.0, 2.0]] * 8):
         sums = skl.privatize(operator.sketch(rows), epsilon=1.0).sums
         assert stats.chisquare(np.bincount(sums % 8, minlength=8)).pvalue > 1e-6

@@ -28,16 +28,18 @@ def clusters(n, shares=SHARES, seed=0):
 X, _ = clusters(20_000)
 BIASED, LABELS = clusters(500, (0.35, 0.35, 0.3), seed=1)  # the first cluster has half of its share
 WHOLE_DESIGN = skl.design(X[:3000], n_components=3, seed=1)
-DESIGN = next(part for part in getattr(WHOLE_DESIGN, "parts", (WHOLE_DESIGN,)) if isinstance(part, skl.FourierFeatures))
+DESIGN = next(
+    part for part in getattr(WHOLE_DESIGN, "parts", (WHOLE_DESIGN,)) if isinstance(part, skl.features.FourierFeatures)
+)
 OPERATORS = {
     "design": WHOLE_DESIGN,
     "exponential": DESIGN,
     "cosine": replace(DESIGN, wave="cosine"),
     "one bit": replace(DESIGN, wave="square"),
-    "one bit, real": replace(DESIGN, wave=skl.waves.Square(complex=False)),
+    "one bit, real": replace(DESIGN, wave=skl.features.waves.Square(complex=False)),
     "modulo": replace(DESIGN, wave="sawtooth"),
     "subsampled": replace(DESIGN, subsample=DESIGN.n_frequencies // 3),
-    "concatenated": skl.concatenate([skl.SecondMoments(3, bound=1e3), DESIGN]),
+    "concatenated": skl.features.concatenate([skl.features.SecondMoments(3, bound=1e3), DESIGN]),
 }
 
 

@@ -11,7 +11,7 @@ from kill import killed_runs, write_rows
 import sketchlearn as skl
 from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
-OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
+OPERATOR = skl.features.FourierFeatures(3, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_is_done_is_not_done_again(files, tmp_path):
     changed = run(files, folder=tmp_path / "parts")
     assert changed.kept == 2
     assert changed.sketch == all_rows(files)
-    other = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(2.0), seed=0)
+    other = skl.features.FourierFeatures(3, 20, law=skl.features.frequencies.Gaussian(2.0), seed=0)
     assert run(files, other, folder=tmp_path / "parts").kept == 0
     assert run(files, folder=tmp_path / "parts", nulls="drop").kept == 0
     assert run(files, folder=tmp_path / "parts").kept == 3

@@ -187,8 +187,8 @@ def test_files_remember_that_the_selection_is_paid(tmp_path):
         part.save(tmp_path / f"{label}.sketch")
     model = fitted({label: skl.load(tmp_path / f"{label}.sketch") for label in selected}, selected)
     assert model.privacy_.epsilon == 1.5
-    skl.save_model(model, tmp_path / "model.json")
-    assert skl.load_model(tmp_path / "model.json").privacy_ == model.privacy_
+    skl.save(model, tmp_path / "model.json")
+    assert skl.load(tmp_path / "model.json").privacy_ == model.privacy_
 
 
 def test_a_replaced_record_pays_two_releases_and_one_selection():
@@ -237,7 +237,7 @@ def test_a_ledger_does_not_claim_selections_that_cost_more_than_all():
 
 
 def test_a_selection_is_booked(tmp_path):
-    sketches, budget = exact(), skl.Budget(tmp_path / "budget.sqlite", epsilon=1.6, delta=2e-6)
+    sketches, budget = exact(), skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=1.6, delta=2e-6)
     selected = select_classes(sketches, budget=budget, **COST)
     assert (budget.spent.epsilon, budget.spent.delta) == (0.5, 1e-6)
     release = skl.privatize(sketches["a"], epsilon=1.0, budget=budget)
@@ -251,7 +251,7 @@ def test_a_selection_is_booked(tmp_path):
 
 
 def test_gaussian_releases_have_the_delta_that_names_leave(tmp_path):
-    alone, beside = (skl.Budget(tmp_path / f"{name}.sqlite", epsilon=9, delta=2e-6) for name in "ab")
+    alone, beside = (skl.privacy.Budget(tmp_path / f"{name}.sqlite", epsilon=9, delta=2e-6) for name in "ab")
     select_classes(exact(), budget=beside, epsilon=1.0, delta=1.5e-6)
     for budget in (alone, beside):
         skl.privatize(exact()["a"], epsilon=1.0, delta=1e-6, budget=budget)
@@ -260,10 +260,10 @@ def test_gaussian_releases_have_the_delta_that_names_leave(tmp_path):
 
 
 def test_a_budget_without_delta_books_no_names(tmp_path):
-    pure = skl.Budget(tmp_path / "pure.sqlite", epsilon=3.0, delta=0.0)
+    pure = skl.privacy.Budget(tmp_path / "pure.sqlite", epsilon=3.0, delta=0.0)
     with pytest.raises(BudgetError, match="delta 0, and names of classes need one"):
         select_classes(exact(), budget=pure, **COST)
-    counting = skl.Budget(tmp_path / "counting.sqlite")
+    counting = skl.privacy.Budget(tmp_path / "counting.sqlite")
     select_classes(exact(), budget=counting, **COST)
     skl.privatize(exact()["a"], epsilon=1.0, delta=1e-6, budget=counting)
     assert counting.spent.delta == pytest.approx(2e-6)

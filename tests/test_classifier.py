@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
 from sketchlearn.estimators.classifier.rules import parzen_window
+from sketchlearn.features import FourierFeatures, SecondMoments
 
 ESTIMATORS = [
     skl.SketchClassifier(random_state=0),
@@ -78,7 +79,7 @@ def test_the_rule_follows_the_classes():
     assert skl.SketchClassifier("mixture").fit(X, y).score(*test) < 0.95
     several = skl.SketchClassifier("mixture", n_components=4, random_state=0)
     assert several.fit(X, y).score(*test) > 0.95
-    assert isinstance(fitted.sketch_.operator, skl.FourierFeatures)
+    assert isinstance(fitted.sketch_.operator, FourierFeatures)
     again = skl.SketchClassifier().fit_sketch(fitted.sketches_)
     assert again.rule_ == "parzen"
 
@@ -169,8 +170,8 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 X0, Y0 = gaussians(100)
-SQUARES = skl.QuadraticFeatures(2, 5, bound=999.0).sketch(X0)
-MOMENTS = skl.SecondMoments(2, bound=200.0).sketch(X0)
+SQUARES = skl.features.QuadraticFeatures(2, 5, bound=999.0).sketch(X0)
+MOMENTS = SecondMoments(2, bound=200.0).sketch(X0)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +187,10 @@ MOMENTS = skl.SecondMoments(2, bound=200.0).sketch(X0)
         (lambda: skl.SketchClassifier().fit_sketch({}), "no sketches"),
         (lambda: skl.SketchClassifier().fit_sketch({0: skl.Sketch(MOMENTS.operator)}), "sketches are empty"),
         (lambda: skl.SketchClassifier("parzen").fit_sketch({0: MOMENTS, 1: MOMENTS.as_one_batch("other")}),
-         r"needs sketches of Fourier features \(skl.FourierFeatures\), but they are of SecondMoments"),
+         r"needs sketches of Fourier features \(FourierFeatures\), but they are of SecondMoments"),
         (lambda: skl.SketchClassifier().fit_sketch({"a": SQUARES, "b": SQUARES.as_one_batch("other")}),
          "second moments .* or of Fourier features .* but they are of QuadraticFeatures"),
-        (lambda: skl.SketchClassifier().fit_sketch({0: MOMENTS, 1: skl.SecondMoments(2, bound=300.0).sketch(X0)}),
+        (lambda: skl.SketchClassifier().fit_sketch({0: MOMENTS, 1: SecondMoments(2, bound=300.0).sketch(X0)}),
          "cannot be compared: their bounds differ"),
         (lambda: skl.SketchClassifier("mixture").fit(np.repeat([[0.0], [1.0]], 9, axis=0), [0] * 9 + [1] * 9),
          "no spread to learn"),

@@ -159,8 +159,8 @@ def test_the_package_is_lazy_and_complete():
         "assert 'numpy' not in sys.modules\n"
         "assert all(name in dir(skl) and getattr(skl, name) is not None for name in skl.__all__)\n"
         "from sketchlearn import design, explain, SketchKMeans\n"
-        "assert callable(design) and callable(explain) and skl.frequencies.Gaussian(1.0)\n"
-        "from sketchlearn import loading_limit; assert loading_limit.MOST_SECONDS > 0\n"
+        "assert callable(design) and callable(explain) and skl.features.frequencies.Gaussian(1.0)\n"
+        "from sketchlearn.core import limits; assert limits.MOST_SECONDS > 0\n"
         "import pickle; assert pickle.loads(pickle.dumps(skl.SketchKMeans(3))).n_clusters == 3\n"
         "assert not hasattr(skl, 'nonsense') and not hasattr(skl, '_nonsense')\n"
     )
@@ -207,7 +207,7 @@ def test_two_machines_share_a_design(worked, tmp_path):
     assert content(tmp_path / "all.sketch") == content(tmp_path / "one.sketch")
     done("subtract", tmp_path / "all.sketch", "day1.sketch", "-o", tmp_path / "rest.sketch", cwd=worked)
     assert content(tmp_path / "rest.sketch") == content(worked / "day2.sketch")
-    assert skl.load(worked / "day1.sketch").operator == skl.load_design(worked / "design.json")
+    assert skl.load(worked / "day1.sketch").operator == skl.load(worked / "design.json")
 
 
 def test_a_folder_and_a_pattern_are_their_files(worked, tmp_path):
@@ -217,7 +217,7 @@ def test_a_folder_and_a_pattern_are_their_files(worked, tmp_path):
 
 
 def test_clusters_are_found_and_predicted(worked, tmp_path):
-    model = skl.load_model(worked / "model.json")
+    model = skl.load(worked / "model.json")
     order = [int(np.argmin(np.linalg.norm(model.cluster_centers_ - center, axis=1))) for center in CENTERS]
     assert np.allclose(model.cluster_centers_[order], CENTERS, atol=0.3)
     labels = done("predict", "model.json", "day1.csv", cwd=worked).stdout.split()
@@ -232,7 +232,7 @@ def test_probabilities_as_csv(worked):
     assert lines[0] == "component_0,component_1,component_2"
     told = np.array([line.split(",") for line in lines[1:]], float)
     frame = pd.read_csv(worked / "day1.csv")
-    assert np.array_equal(told, skl.load_model(worked / "gmm.json").predict_proba(frame))
+    assert np.array_equal(told, skl.load(worked / "gmm.json").predict_proba(frame))
     assert called("predict", "model.json", "day1.csv", "--proba", cwd=worked).returncode == 2
 
 
@@ -677,7 +677,7 @@ def test_designs_say_what_rows_and_units_mean(worked, tmp_path):
     told = done("design", "day1.csv", "-k", 3, "--rows", 200, "--standardize", "-o", output, cwd=worked).stdout
     assert "Each sketch keeps up to 200 of the records, in the clear" in told
     assert "Errors count in standard deviations of the columns" in told
-    operator = skl.load_design(output)
+    operator = skl.load(output)
     assert operator.keeping.size == 200
     rows = np.loadtxt(worked / "day1.csv", delimiter=",", skiprows=1)
     np.testing.assert_allclose(operator.error_units, rows.std(axis=0), rtol=1e-3)
@@ -706,7 +706,7 @@ def test_info_says_that_rows_are_in_the_file(worked, with_rows, tmp_path):
     done("sketch", "day1.csv", "-k", 3, "--rows", 4000, "-o", tmp_path / "all.sketch", cwd=worked)
     told = done("info", tmp_path / "all.sketch").stdout
     assert "all records are in this file, in the clear (3,000 different ones)" in told
-    skl.Sketch(skl.load_design(with_rows / "kept.json")).save(tmp_path / "empty.sketch")
+    skl.Sketch(skl.load(with_rows / "kept.json")).save(tmp_path / "empty.sketch")
     assert re.search(r"^rows +none yet", done("info", tmp_path / "empty.sketch").stdout, re.MULTILINE)
 
 
@@ -766,7 +766,7 @@ def test_questions_do_not_look_at_rows(verb, with_rows):
 
 
 def nearest_to_centers(path):
-    model = skl.load_model(path)
+    model = skl.load(path)
     centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
     return max(np.linalg.norm(centers - center, axis=1).min() for center in CENTERS)
 

@@ -51,7 +51,7 @@ def test_all_show_the_number_that_predict_returns(kind, word, folder, tmp_path):
     assert np.mean(labels == true) > 0.99
 
     saved = json.loads(model.read_text())
-    learned = skl.load_model(model)
+    learned = skl.load(model)
     for numbered in (figures[f"{word}s"], json.loads(done("info", model, "--json").stdout)[f"{word}s"]):
         assert [part["number"] for part in numbered] == [0, 1, 2]
         np.testing.assert_allclose([part["center"] for part in numbered], CENTERS, rtol=0.02)
@@ -125,8 +125,8 @@ def test_standardised_clusters_are_told_apart_in_standard_deviations(tmp_path):
     reference = KMeans(2, n_init=10, random_state=0).fit(rows / rows.std(axis=0))
     agreement = np.mean(model.labels_ == reference.labels_)
     assert max(agreement, 1 - agreement) > 0.98
-    skl.save_model(model, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert np.array_equal(loaded.predict(rows), model.labels_)
     assert np.array_equal(np.argmin(model.transform(rows), axis=1), model.labels_)
     assert np.allclose(np.bincount(model.labels_) / 4000, model.weights_, atol=0.03)

@@ -26,7 +26,7 @@ from sketchlearn.collector.views import ExactView
 from sketchlearn.collector.writer import Writer
 from sketchlearn.files.designs import design_to_bytes
 
-OTHER = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1)
+OTHER = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=1)
 RNG = np.random.default_rng(0)
 
 
@@ -509,7 +509,7 @@ def test_the_package_itself_loads_nothing_of_a_server():
     names = ["starlette", "uvicorn", "uvloop", "httptools", "anyio", "prometheus_client", "cryptography", "psycopg"]
     code = (
         "import sys, sketchlearn as skl\n"
-        "skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]] * 200).to_bytes()\n"
+        "skl.features.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]] * 200).to_bytes()\n"
         "skl.Collector('http://127.0.0.1:9', 'x')\n"
         f"print([name for name in {names!r} if name in sys.modules])"
     )

@@ -34,7 +34,7 @@ from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.store import Store
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
 ROWS = np.random.default_rng(0).standard_normal((90, 2))
 SHORT = "from sketchlearn.collector import limits; limits.SECONDS_FOR_BODY = 1.5"
 

@@ -33,7 +33,7 @@ from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
 NOON = 1_700_000_000 // 86400 * 86400 + 43200
 OPERATOR = design_from_bytes(DESIGN.read_bytes())[0]
-SMALL = skl.SecondMoments(2, bound=100.0)
+SMALL = skl.features.SecondMoments(2, bound=100.0)
 
 
 class Collector:
@@ -304,7 +304,7 @@ def test_of_a_span_that_moves_on_only_the_newest_waits(monkeypatch):
         return f"clusters of {sketch.count} records"
 
     monkeypatch.setattr(window_models, "learned", learned)
-    operator = skl.SecondMoments(1, bound=9.0)
+    operator = skl.features.SecondMoments(1, bound=9.0)
     hours = [operator.sketch(np.ones((n, 1))) for n in (1, 2, 3)]
     models = window_models.WindowModels(lambda _: None)
     assert models.get("rooms", "day", hours[0], None, 2) is None

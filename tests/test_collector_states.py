@@ -26,7 +26,7 @@ from sketchlearn.collector.endpoints import ENDPOINTS
 from sketchlearn.collector.page.collection_sections import RELEASED_SECTIONS, SECTIONS
 from sketchlearn.sketch.batches import RELEASED
 
-BINS = skl.Histograms.even([0.0], [1.0], bins=4)
+BINS = skl.features.Histograms.even([0.0], [1.0], bins=4)
 VICTIM = np.array([[0.9]])
 READ = sorted({e.path for e in ENDPOINTS if e.method == "GET" and "{" not in e.path.replace("{collection}", "")})
 PAGES = ("/", "/collections/c", *(f"/collections/c/sections/{name}" for name in {**SECTIONS, **RELEASED_SECTIONS}))

@@ -21,7 +21,7 @@ from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 ROWS = np.random.default_rng(0).standard_normal((360, 2))
 HOUR = 3600
 THEN = time.time() // HOUR * HOUR - 6 * HOUR

@@ -18,8 +18,8 @@ from sketchlearn.engines import partial
 from sketchlearn.engines.dask import partitions, sample, sketch, tree
 
 NAMES = ("height", "weight", "age")
-OPERATOR = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5)
-NAMED = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5, columns=NAMES)
+OPERATOR = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5)
+NAMED = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5, columns=NAMES)
 X = np.random.default_rng(1).standard_normal((1003, 3))
 FRAME = pd.DataFrame(X, columns=NAMES)
 HALVES = FRAME.head(500), FRAME.tail(503)

@@ -173,7 +173,7 @@ def test_the_noise_of_subsampled_sketches_is_known(share):
     rng = np.random.default_rng(3)
     centers = 3 * rng.standard_normal((6, 4))
     rows = centers[rng.integers(0, 6, 200_000)] + rng.standard_normal((200_000, 4))
-    whole = skl.design(rows[:5000], n_components=6, n_frequencies=300).part(skl.FourierFeatures)
+    whole = skl.design(rows[:5000], n_components=6, n_frequencies=300).part(skl.features.FourierFeatures)
     sketch = replace(whole, subsample=300 // share).sketch(rows)
     target = Target.of(sketch)
     assert target.noise == pytest.approx(share / len(rows))

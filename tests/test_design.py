@@ -104,8 +104,8 @@ def test_thousands_of_columns_get_fewer_frequencies():
 def test_designs_for_clusters_have_histograms(options, task):
     """And covariances, where only bounds are known: they tell how columns depend on each other."""
     operator = skl.design(n_components=5, task=task, **options)
-    moments = [skl.SecondMoments] if "bounds" in options else []
-    assert [type(part) for part in operator.parts] == [FourierFeatures, skl.Histograms, *moments]
+    moments = [skl.features.SecondMoments] if "bounds" in options else []
+    assert [type(part) for part in operator.parts] == [FourierFeatures, skl.features.Histograms, *moments]
     origin = Origin.DECLARED if "bounds" in options else Origin.SAMPLE
     assert [part.origin for part in operator.parts] == [origin] * len(operator.parts)
 
@@ -113,7 +113,7 @@ def test_designs_for_clusters_have_histograms(options, task):
 def test_private_designs_have_covariances_where_noise_lets_them_show():
     def has_moments(n_rows, epsilon, delta, d=10):
         budget = {"n_rows": n_rows, "epsilon": epsilon, "delta": delta}
-        return skl.design(bounds=(-1, [1] * d), n_components=4, **budget).part(skl.SecondMoments) is not None
+        return skl.design(bounds=(-1, [1] * d), n_components=4, **budget).part(skl.features.SecondMoments) is not None
 
     assert has_moments(20_000, 1.0, 1e-6)
     assert not has_moments(20_000, 0.05, 1e-6)
@@ -128,7 +128,7 @@ def test_private_designs_have_covariances_where_noise_lets_them_show():
 )  # fmt: skip
 def test_operator_survives_json(options):
     operator = skl.design(n_components=5, **options)
-    again = skl.Operator.from_json(operator.to_json())
+    again = skl.extend.Operator.from_json(operator.to_json())
     assert again == operator
     assert again.part(FourierFeatures).units == operator.part(FourierFeatures).units
     waves = fourier_design(n_components=5, **options)
@@ -275,7 +275,7 @@ def test_rows_made_with_the_seed_of_the_design_do_not_choose_themselves(schema):
     table = pandas.DataFrame({"a": np.where(far, 100.0, 0.0) + rng.standard_normal(20_000), "b": rng.random(20_000)})
     operator = skl.design(table, n_components=2, schema=None if schema is None else skl.schema(table), seed=0)
     histograms = next(
-        part for part in operator.leaves(operator.sketch(table)) if isinstance(part.operator, skl.Histograms)
+        part for part in operator.leaves(operator.sketch(table)) if isinstance(part.operator, skl.features.Histograms)
     )
     below, *_, above = histograms.operator.split_columns(histograms.sums)[0]
     assert below + above <= 0.01 * histograms.units

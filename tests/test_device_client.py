@@ -18,8 +18,8 @@ from sketchlearn.collector.clients import device_client
 from sketchlearn.collector.clients.device_client import Design, Sender, Spool, fused
 from sketchlearn.collector.clients.device_designs import device_design
 
-OPERATOR = skl.FourierFeatures(
-    3, 60, law=skl.frequencies.AdaptedRadius(1.0), wave="square", center=[1.0, -2.0, 0.5], seed=5
+OPERATOR = skl.features.FourierFeatures(
+    3, 60, law=skl.features.frequencies.AdaptedRadius(1.0), wave="square", center=[1.0, -2.0, 0.5], seed=5
 ).with_origin("declared")
 DESIGN = Design(device_design(OPERATOR))
 ROWS = np.random.default_rng(1).normal(size=(40, 3)) * [1.0, 50.0, 1e-3]
@@ -29,13 +29,13 @@ def test_the_bits_are_those_of_the_operator():
     packed = OPERATOR.pack(ROWS)
     message = DESIGN.message(ROWS.tolist())
     assert message == packed.to_bytes()
-    assert OPERATOR.sketch_packed(skl.PackedBits.from_bytes(message)) == OPERATOR.sketch(ROWS)
+    assert OPERATOR.sketch_packed(skl.features.PackedBits.from_bytes(message)) == OPERATOR.sketch(ROWS)
 
 
-@pytest.mark.parametrize("wave", [skl.waves.Square(complex=False), skl.waves.Square()])
+@pytest.mark.parametrize("wave", [skl.features.waves.Square(complex=False), skl.features.waves.Square()])
 @pytest.mark.parametrize("n_features", [1, 7])
 def test_the_bits_of_other_designs(wave, n_features):
-    operator = skl.FourierFeatures(n_features, 33, law=skl.frequencies.Cauchy(0.1), wave=wave, seed=2)
+    operator = skl.features.FourierFeatures(n_features, 33, law=skl.features.frequencies.Cauchy(0.1), wave=wave, seed=2)
     rows = np.random.default_rng(3).standard_cauchy(size=(30, n_features)) * 1e3
     assert Design(device_design(operator)).message(rows.tolist()) == operator.pack(rows).to_bytes()
 
@@ -73,7 +73,7 @@ def test_a_half_that_float64_rounds_away_is_seen():
 
 def test_private_bits_are_those_that_the_package_reads(monkeypatch):
     design = Design(device_design(OPERATOR, epsilon=4.0))
-    bits = skl.PrivateBits.from_bytes(design.message(ROWS.tolist()))
+    bits = skl.privacy.PrivateBits.from_bytes(design.message(ROWS.tolist()))
     assert bits.response == OPERATOR.pack(ROWS, epsilon=4.0).response
     assert len(bits) == len(ROWS)
     assert OPERATOR.sketch_packed(bits).ledger.epsilon == 4.0
@@ -81,7 +81,7 @@ def test_private_bits_are_those_that_the_package_reads(monkeypatch):
     monkeypatch.setattr(design_random := device_client.secrets, "randbits", lambda _n: 0)
     draws = iter([v for row in range(len(ROWS)) for v in ((17 * row) % OPERATOR.n_sums, 0)])
     monkeypatch.setattr(design_random, "randbelow", lambda _n: next(draws))
-    found = skl.PrivateBits.from_bytes(design.message(ROWS.tolist()))
+    found = skl.privacy.PrivateBits.from_bytes(design.message(ROWS.tolist()))
     signs, n_sent = OPERATOR.pack(ROWS).signs(), found.response.n_sent
     for row, (position, answer) in enumerate(zip(found.positions, found.answers, strict=True)):
         wanted = [signs[row, (position + i) % OPERATOR.n_sums] > 0 for i in range(n_sent)]
@@ -207,14 +207,19 @@ def test_refused_reports_are_put_aside_with_the_reason(collector, sender, tmp_pa
 
 def test_designs_that_a_device_cannot_compute():
     for operator in (
-        skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=1),
-        skl.FourierFeatures(8, 64, law=skl.frequencies.Gaussian(1.0), wave="square", structured=True, seed=1),
-        skl.SecondMoments(2, bound=1.0),
+        skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1.0), seed=1),
+        skl.features.FourierFeatures(
+            8, 64, law=skl.features.frequencies.Gaussian(1.0), wave="square", structured=True, seed=1
+        ),
+        skl.features.SecondMoments(2, bound=1.0),
     ):
         with pytest.raises(ValueError, match="single bits of plain frequencies"):
             device_design(operator)
     with pytest.raises(ValueError, match="declared"):
-        device_design(skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), wave="square", seed=1), epsilon=1.0)
+        device_design(
+            skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=1),
+            epsilon=1.0,
+        )
     for reading in ([1.0], [float("nan")] * 3, [float("inf")] * 3, [0.0, float("-inf"), 0.0]):
         with pytest.raises(ValueError, match="a reading has"):
             DESIGN.bits(reading)

@@ -20,7 +20,7 @@ def made(d, p=5, n_cells=23, seed=0, **options):
         options = {"bound": rng.uniform(0.5, 8, d), "center": rng.normal(size=d), **options}
     options = {"bound": 1.0, "shift": 17, **options}
     forms = {"directions": packed(directions, "<i2"), "cells": packed(points, "<i4")}
-    return skl.CellSums(d, n_directions=p, **forms, **options)
+    return skl.features.CellSums(d, n_directions=p, **forms, **options)
 
 
 def rows_for(operator, n=N, kind=np.float64, seed=1):
@@ -214,9 +214,11 @@ def test_no_rows(kernel_name, monkeypatch):
 @pytest.mark.parametrize("outside", ["clip", "refuse"])
 def test_places_of_rows(outside, kind, kernel_name, monkeypatch):
     cells = made(130, p=19, outside=outside)
-    inner = skl.SecondMoments(19, bound=2.0**20)
+    inner = skl.features.SecondMoments(19, bound=2.0**20)
     box = {"bound": cells.bound, "center": cells.center, "shift": cells.shift, "outside": outside}
-    directed = skl.SomeDirections(130, inner_operator=inner, n_directions=19, directions=cells.directions, **box)
+    directed = skl.features.SomeDirections(
+        130, inner_operator=inner, n_directions=19, directions=cells.directions, **box
+    )
     directed, X = with_kernel(directed, kernel_name, monkeypatch), rows_for(cells, kind=kind)
     expected = places(cells, whole_values(cells, X))
     X[40, 7] = np.nan

@@ -111,7 +111,7 @@ def test_noise_on_counts_is_the_smallest(n, delta, epsilon):
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
 def test_histograms_have_the_noise_of_their_norm(d, neighbors):
     """Norms were rounded up to integers: two columns had sqrt(2) times the noise that they need."""
-    operator = skl.Histograms.even([0.0] * d, [1.0] * d, bins=4)
+    operator = skl.features.Histograms.even([0.0] * d, [1.0] * d, bins=4)
     exact = operator.sketch(np.full((20, d), 0.5))
     ledger = skl.privatize(exact, epsilon=1.0, delta=1e-6, neighbors=neighbors, seed_for_tests_not_private=0).ledger
     needed = math.sqrt(sensitivity(operator, neighbors).l2_squared / 0.98) / largest_ratio(1.0, 1e-6)
@@ -120,11 +120,11 @@ def test_histograms_have_the_noise_of_their_norm(d, neighbors):
 
 def test_the_pattern_of_a_change_is_known_where_it_is_certain():
     """Replaced records of a subsampled operator may change other integers than those of the record that leaves."""
-    squares = skl.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square")
-    few = skl.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square", subsample=10)
+    squares = skl.features.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square")
+    few = skl.features.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square", subsample=10)
     assert (sensitivity(squares).each, sensitivity(squares, "replace").each) == (1, 2)
     assert (sensitivity(few).each, sensitivity(few, "replace").each) == (1, None)
-    assert sensitivity(skl.FourierFeatures(2, 40, law=Gaussian(1.0)), "replace").each is None
+    assert sensitivity(skl.features.FourierFeatures(2, 40, law=Gaussian(1.0)), "replace").each is None
     assert (sensitivity(squares).counted(1).each, sensitivity(squares).counted(3).each) == (1, None)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 import sketchlearn as skl
 from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
-from sketchlearn.files.designs import design_from_bytes, design_to_bytes
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes, save_design
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((3000, 2)) + 12 * RNG.integers(0, 2, (3000, 1))
@@ -33,8 +33,8 @@ def fitted(request):
 
 
 def test_models_come_back(fitted, tmp_path):
-    skl.save_model(fitted, tmp_path / "model.json")
-    again = skl.load_model(tmp_path / "model.json")
+    skl.save(fitted, tmp_path / "model.json")
+    again = skl.load(tmp_path / "model.json")
     assert type(again) is type(fitted)
     assert np.array_equal(again.predict(ROWS), fitted.predict(ROWS))
     assert np.array_equal(again.weights_, fitted.weights_)
@@ -57,7 +57,7 @@ DESIGN = design_to_bytes(skl.design(ROWS, n_components=2), {"task": "kmeans"})
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("kind", "sketchlearn design", "it is a design, not a model: skl.load_design reads it"),
+        ("kind", "sketchlearn design", "it is a design, not a model: skl.load reads it"),
         ("version", 2, "newer than this sketchlearn reads"),
         ("version", True, "a version that does not exist"),
         ("type", "os.system", "is not a type of model that this version knows"),
@@ -104,9 +104,9 @@ def test_other_files_are_refused(read, data, message):
 
 def test_designs_come_back_and_are_the_same_bytes(tmp_path):
     operator = skl.design(ROWS, n_components=2)
-    skl.save_design(operator, tmp_path / "a.json", {"task": "kmeans"})
+    save_design(operator, tmp_path / "a.json", {"task": "kmeans"})
     assert (tmp_path / "a.json").read_bytes() == DESIGN
-    assert skl.load_design(tmp_path / "a.json") == operator
+    assert skl.load(tmp_path / "a.json") == operator
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_forged_designs_are_refused(change, message, tmp_path):
     change(document)
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises(skl.FormatError, match=rf"a\.json: .*{message}"):
-        skl.load_design(tmp_path / "a.json")
+        skl.load(tmp_path / "a.json")
 
 
 ANYTHING = st.recursive(
@@ -170,8 +170,8 @@ TASKS = {
 def test_models_of_other_tasks_come_back(name, tmp_path):
     estimator, y = TASKS[name]
     fitted = estimator.fit(ROWS, y)
-    skl.save_model(fitted, tmp_path / "model.json")
-    again = skl.load_model(tmp_path / "model.json")
+    skl.save(fitted, tmp_path / "model.json")
+    again = skl.load(tmp_path / "model.json")
     assert type(again) is type(fitted)
     assert again.n_records_ == 3000
     answer = "transform" if "predict" not in dir(fitted) else "predict"
@@ -196,12 +196,17 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
         ("ridge", "intercepts", [1.0, 2.0], "coefficients must be 2 x 2 finite numbers"),
         ("ridge", "flat", 3, "flat must be True or False"),
         ("kernel", "coefficients", [[1.0]], "coefficients must be 2 x 40 finite numbers"),
-        ("kernel", "waves", skl.SecondMoments(2, bound=1.0).to_json(), "waves must be Fourier features"),
+        ("kernel", "waves", skl.features.SecondMoments(2, bound=1.0).to_json(), "waves must be Fourier features"),
         ("probabilities", "means", [[1.0]], "means must be 2 x 44 finite numbers"),
         ("gaussians", "labels", ["u"], "the number of classes must be"),
         ("gaussians", "factors", [[[0.0, 0.0], [0.0, 0.0]]] * 2, "diagonals of all factors must be positive"),
         ("windows", "operator", {"type": "os.system"}, "is not the type of any Operator"),
-        ("windows", "operator", skl.SecondMoments(2, bound=1.0).to_json(), "no classifier compares rows by Second"),
+        (
+            "windows",
+            "operator",
+            skl.features.SecondMoments(2, bound=1.0).to_json(),
+            "no classifier compares rows by Second",
+        ),
         ("windows", "means", [[1.0]], "means must be 2 x 100 finite numbers"),
     ],
 )

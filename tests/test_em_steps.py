@@ -37,7 +37,7 @@ def test_a_step_is_that_of_em_in_double_precision(full):
     if not full:
         factors = np.sqrt(np.sum(factors**2, axis=2))
     box = {"center": rows.mean(axis=0), "bound": 2 * np.abs(rows - rows.mean(axis=0)).max(axis=0)}
-    operator = skl.ExpectedStatistics.at_mixture(weights, means, factors, reach=12.0, **box)
+    operator = skl.features.ExpectedStatistics.at_mixture(weights, means, factors, reach=12.0, **box)
     sketch = operator.sketch(rows)
     found = operator.moments(sketch.mean)
     covariances = factors @ factors.transpose(0, 2, 1) if full else np.stack([np.diag(v**2) for v in factors])

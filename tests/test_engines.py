@@ -11,8 +11,8 @@ from sketchlearn import engines
 from sketchlearn.engines import partial
 from sketchlearn.engines.spark import needed
 
-OPERATOR = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5)
-NAMED = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5, columns=("a", "b", "c"))
+OPERATOR = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5)
+NAMED = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5, columns=("a", "b", "c"))
 X = np.random.default_rng(1).standard_normal((50, 3))
 
 
@@ -56,7 +56,7 @@ def test_a_worker_that_draws_other_numbers_refuses():
 
 
 def test_partial_sketches_of_another_operator_are_refused():
-    other = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=6)
+    other = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=6)
     with pytest.raises(skl.FormatError, match="another operator"):
         partial.total([other.sketch(X).to_bytes()], OPERATOR)
 

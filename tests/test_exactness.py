@@ -103,7 +103,7 @@ def test_features_are_what_is_summed(name):
 
 
 def test_many_threads_on_many_blocks():
-    operator = skl.FourierFeatures(4, 300, law=skl.frequencies.Gaussian(1.0), subsample=30)
+    operator = skl.features.FourierFeatures(4, 300, law=skl.features.frequencies.Gaussian(1.0), subsample=30)
     X = np.random.default_rng(0).standard_normal((20_011, 4))
     one = operator.sketch(X, n_jobs=1)
     assert all(operator.sketch(X, n_jobs=n) == one for n in (2, 3, 8))

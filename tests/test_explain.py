@@ -70,7 +70,9 @@ def sketched(X, factor, k=K, m=None):
     """A sketch whose Gaussian law has so many times the scale that design chooses, and no probes."""
     d = X.shape[1]
     scale = float(fourier_design(X[:5000], n_components=k).law.widths(d).mean())
-    operator = skl.FourierFeatures(d, m or 10 * k * d, law=Gaussian(factor * scale), center=X.mean(axis=0), seed=1)
+    operator = skl.features.FourierFeatures(
+        d, m or 10 * k * d, law=Gaussian(factor * scale), center=X.mean(axis=0), seed=1
+    )
     return operator.sketch(X)
 
 
@@ -238,7 +240,7 @@ def test_plot_without_matplotlib(monkeypatch):
             "fitted with 5",
         ),
         (
-            lambda: explain(skl.SecondMoments(2, bound=[100.0] * 2).sketch(blobs()), n_components=2),
+            lambda: explain(skl.features.SecondMoments(2, bound=[100.0] * 2).sketch(blobs()), n_components=2),
             ValueError,
             "Fourier",
         ),

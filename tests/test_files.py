@@ -24,7 +24,7 @@ GOLDEN_ROWS = (np.arange(180).reshape(20, 9) % 17 - 8).astype(np.float32) / 4
 
 @pytest.fixture
 def sketch():
-    return skl.FourierFeatures(9, 8, law=Gaussian(1.0), seed=1).sketch(GOLDEN_ROWS)
+    return skl.features.FourierFeatures(9, 8, law=Gaussian(1.0), seed=1).sketch(GOLDEN_ROWS)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.sketch")))
@@ -132,7 +132,9 @@ def test_missing_fields_are_named(sketch):
 
 
 def test_digests_of_parts_are_checked():
-    both = skl.concatenate([skl.FourierFeatures(2, 3, law=Gaussian(1.0)), skl.SecondMoments(2, bound=1.0)])
+    both = skl.features.concatenate(
+        [skl.features.FourierFeatures(2, 3, law=Gaussian(1.0)), skl.features.SecondMoments(2, bound=1.0)]
+    )
     form = both.to_json()
     form["parts"][0]["digest"] = "f" * 64
     with pytest.raises(skl.FormatError, match="random numbers drawn here"):
@@ -230,7 +232,7 @@ def test_a_kill_in_the_middle_of_a_save_leaves_a_whole_file(tmp_path):
     """A process that saves for ever is killed at a random moment: the file is always one of those it saved."""
     program = """
 import numpy as np, sketchlearn as skl, sys
-operator = skl.FourierFeatures(2, 2000, law=skl.frequencies.Gaussian(1.0))
+operator = skl.features.FourierFeatures(2, 2000, law=skl.features.frequencies.Gaussian(1.0))
 sketch = operator.sketch(np.ones((1, 2)))
 while True:
     sketch.save(sys.argv[1])
@@ -253,7 +255,7 @@ def test_the_standard_library_reader_agrees(sketch, tmp_path):
     description, sums = reader.read(path)
     assert sums.tolist() == sketch.sums.tolist()
     assert int(description["count"]) == sketch.count
-    assert skl.Operator.from_json(description["operator"]) == sketch.operator
+    assert skl.extend.Operator.from_json(description["operator"]) == sketch.operator
     assert np.allclose(reader.mean(path), sketch.mean, rtol=1e-15, atol=1e-16)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -274,13 +276,13 @@ def test_merge_of_files(sketch, tmp_path):
     for single in (paths[0], str(paths[0]), sketch):
         with pytest.raises(TypeError, match="merge takes a list"):
             skl.merge(single)
-    skl.FourierFeatures(9, 8, law=Gaussian(2.0), seed=1).sketch(GOLDEN_ROWS).save(paths[1])
+    skl.features.FourierFeatures(9, 8, law=Gaussian(2.0), seed=1).sketch(GOLDEN_ROWS).save(paths[1])
     with pytest.raises(ValueError, match=r"1\.sketch: cannot add sketches: their scales differ"):
         skl.merge(paths)
 
 
 def test_operators_survive_json():
     for operator in operators(9, m=8).values():
-        again = skl.Operator.from_json(json.loads(json.dumps(operator.to_json())))
+        again = skl.extend.Operator.from_json(json.loads(json.dumps(operator.to_json())))
         assert again == operator
         assert again.digest == operator.digest

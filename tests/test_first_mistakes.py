@@ -44,7 +44,7 @@ def test_explain_wants_the_sketch_and_the_number_of_clusters(days):
 def test_a_loaded_model_has_no_sketch_to_explain(days):
     done("fit", "kmeans", "-k", "3", "day1.sketch", "-o", "loaded.json", cwd=days)
     with pytest.raises(NotFittedError, match="was loaded, and files of models hold no sketch: give the sketch"):
-        skl.explain(skl.load_model(days / "loaded.json"))
+        skl.explain(skl.load(days / "loaded.json"))
 
 
 def test_equal_sketches_are_said_to_be_equal_though_their_files_are_not(days):
@@ -115,6 +115,6 @@ def test_tables_say_how_many_columns_they_leave_out():
 
 def test_operators_have_probes_in_words_if_they_have_some():
     bounded = skl.design(bounds=([60, 20], [240, 180]), n_components=3, n_rows=140_000, epsilon=1.0)
-    assert "mixture of 2 laws, seed 0" in bounded.in_words
+    assert "mixture of 2 distributions, seed 0" in bounded.in_words
     sampled = skl.design(np.random.default_rng(0).standard_normal((500, 2)), n_components=2)
     assert ", and probes of each column, seed 0" in sampled.in_words

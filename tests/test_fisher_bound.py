@@ -42,7 +42,7 @@ def test_a_bare_sketch_tells_it_too():
 @pytest.mark.parametrize("far", [1.0, 8.0])
 def test_many_frequencies_tell_as_much_as_the_rows(far):
     """Whether clusters are far apart or overlap."""
-    operator = skl.FourierFeatures(1, 300, law=skl.frequencies.Gaussian(0.7), seed=0)
+    operator = skl.features.FourierFeatures(1, 300, law=skl.features.frequencies.Gaussian(0.7), seed=0)
     rows = np.array([[-far], [far]])[RNG.integers(0, 2, 2000)] + RNG.standard_normal((2000, 1))
     problem = Problem.of(Target.of(operator.sketch(rows)), 2)
     unit = problem.target.unit
@@ -53,7 +53,9 @@ def test_many_frequencies_tell_as_much_as_the_rows(far):
 
 @pytest.mark.parametrize("more", [{"wave": "square"}, {"n_frequencies": 1500}])
 def test_it_is_not_told_of_others(more):
-    operator = skl.FourierFeatures(2, more.pop("n_frequencies", 60), law=skl.frequencies.Gaussian(0.7), seed=0, **more)
+    operator = skl.features.FourierFeatures(
+        2, more.pop("n_frequencies", 60), law=skl.features.frequencies.Gaussian(0.7), seed=0, **more
+    )
     problem = Problem.of(Target.of(operator.sketch(X)), 1)
     mixture = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, 2)), np.ones((1, 2)))
     assert errors_over_bound(problem, mixture, np.random.default_rng(0)) is None

@@ -22,15 +22,15 @@ N = 2000
 ROWS = np.random.default_rng(0).standard_normal((N, 2))
 BOUNDS = ([-5, -5], [5, 5])
 WHOLE = skl.design(bounds=BOUNDS, n_components=3)  # frequencies, histograms, second moments
-WAVES = skl.FourierFeatures(2, 400, law=Gaussian(1.0)).with_origin("declared")
+WAVES = skl.features.FourierFeatures(2, 400, law=Gaussian(1.0)).with_origin("declared")
 OPERATORS = {
     "concatenated": WHOLE,
     "one": WAVES,
-    "one bit": replace(WAVES, wave=skl.waves.Square()).with_origin("declared"),
+    "one bit": replace(WAVES, wave=skl.features.waves.Square()).with_origin("declared"),
     "subsample": replace(WAVES, subsample=25).with_origin("declared"),
     "moments": skl.design(bounds=BOUNDS, task="moments"),
 }
-SPLIT = {skl.Histograms: 0.3, skl.SecondMoments: 0.05}
+SPLIT = {skl.features.Histograms: 0.3, skl.features.SecondMoments: 0.05}
 
 
 # the forecast is the release
@@ -135,7 +135,7 @@ def test_a_forecast_never_praises_what_it_cannot_judge():
     for operator, options, message in [
         (WAVES, {"n_components": 3}, "Noise will hide 3 clusters of 100 records at epsilon 1: about"),
         (WAVES, {}, "Noise drowns the means of FourierFeatures"),
-        (skl.Histograms.even([0], [1]), {"epsilon": 0.5}, "Noise hides histogram bins with an even share"),
+        (skl.features.Histograms.even([0], [1]), {"epsilon": 0.5}, "Noise hides histogram bins with an even share"),
         (WAVES, {"epsilon": 21.0}, "protects next to nothing"),
         (WAVES.with_origin("sample"), {}, "asks for assume_public_design=True"),
     ]:
@@ -161,7 +161,7 @@ def test_more_records_or_epsilon_show_what_was_hidden():
         (WHOLE, {"n_rows": 10, "epsilon": 0.0}, "epsilon must be a positive number"),
         (WHOLE, {"n_rows": 10, "neighbors": "swap"}, "neighbors must be 'add-remove' or 'replace'"),
         (WHOLE, {"n_rows": 10, "epsilon": 1e-12}, "so small that its noise does not fit"),
-        (skl.SecondMoments(2, bound=1.0), {"n_rows": 10}, "refuses rows outside its bound"),
+        (skl.features.SecondMoments(2, bound=1.0), {"n_rows": 10}, "refuses rows outside its bound"),
     ],
 )
 def test_what_cannot_be_released_has_no_forecast(sketched, options, message):
@@ -199,17 +199,29 @@ def test_one_budget_pays_for_a_count_histograms_and_clusters():
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        ({skl.Histograms: 1.5}, "between 0 and 1"),
-        ({skl.Histograms: -0.5}, "between 0 and 1"),  # would pay for more noise-free frequencies
-        ({skl.Histograms: 0.0}, "between 0 and 1"),
-        ({skl.Histograms: math.nan}, "a share must be a finite number"),
-        ({skl.Histograms: True}, "a share must be a finite number"),
-        ({skl.Histograms: "0.5"}, "a share must be a finite number"),
-        ({skl.Histograms: 0.9, skl.SecondMoments: 0.9}, "add up to 1.82, and leave nothing for the other parts"),
-        ({skl.Histograms: 0.98}, "add up to 1, and leave nothing"),
-        ({skl.FourierFeatures: 0.9, skl.Histograms: 0.9, skl.SecondMoments: 0.9}, "add up to 2.72: let them add up"),
-        ({skl.FourierFeatures: 0.1, skl.Histograms: 0.1, skl.SecondMoments: 0.1}, "add up to 0.32: let them add up"),
-        ({skl.QuadraticFeatures: 0.5}, r"kinds of parts that the sketch has \(FourierFeatures, Histograms, Second"),
+        ({skl.features.Histograms: 1.5}, "between 0 and 1"),
+        ({skl.features.Histograms: -0.5}, "between 0 and 1"),  # would pay for more noise-free frequencies
+        ({skl.features.Histograms: 0.0}, "between 0 and 1"),
+        ({skl.features.Histograms: math.nan}, "a share must be a finite number"),
+        ({skl.features.Histograms: True}, "a share must be a finite number"),
+        ({skl.features.Histograms: "0.5"}, "a share must be a finite number"),
+        (
+            {skl.features.Histograms: 0.9, skl.features.SecondMoments: 0.9},
+            "add up to 1.82, and leave nothing for the other parts",
+        ),
+        ({skl.features.Histograms: 0.98}, "add up to 1, and leave nothing"),
+        (
+            {skl.features.FourierFeatures: 0.9, skl.features.Histograms: 0.9, skl.features.SecondMoments: 0.9},
+            "add up to 2.72: let them add up",
+        ),
+        (
+            {skl.features.FourierFeatures: 0.1, skl.features.Histograms: 0.1, skl.features.SecondMoments: 0.1},
+            "add up to 0.32: let them add up",
+        ),
+        (
+            {skl.features.QuadraticFeatures: 0.5},
+            r"kinds of parts that the sketch has \(FourierFeatures, Histograms, Second",
+        ),
         ({"Histograms": 0.5}, "kinds of parts that the sketch has"),
         ([0.5, 0.3, 0.2], "shares must be a dictionary"),
     ],
@@ -228,7 +240,13 @@ def test_no_split_spends_more_than_the_budget(excess):
     rng = np.random.default_rng(1)
     for _ in range(20):
         some = rng.dirichlet([1, 1, 1, 1])
-        shares = dict(zip((skl.FourierFeatures, skl.Histograms, skl.SecondMoments), some[:3] + excess / 3, strict=True))
+        shares = dict(
+            zip(
+                (skl.features.FourierFeatures, skl.features.Histograms, skl.features.SecondMoments),
+                some[:3] + excess / 3,
+                strict=True,
+            )
+        )
         options = {"epsilon": 0.5, "count_share": some[3], "shares": shares}
         pure, gaussian = (plan_noise(WHOLE, **options, delta=delta) for delta in (0.0, 1e-6))
         assert math.fsum(part.sensitivity / part.scale for part in (*pure.parts, pure.count)) <= 0.5 * (1 + 1e-12)
@@ -245,11 +263,11 @@ def ratio_spent(bound, scale):
 
 
 def test_parts_that_are_not_named_share_the_rest_as_before():
-    usual, chosen = split_budget(WHOLE.parts), split_budget(WHOLE.parts, 0.02, {skl.Histograms: 0.49})
+    usual, chosen = split_budget(WHOLE.parts), split_budget(WHOLE.parts, 0.02, {skl.features.Histograms: 0.49})
     assert chosen[1:] == pytest.approx([0.49, usual[2] * 0.49 / (1 - 0.02 - usual[1]), 0.02])
     assert sum(chosen) == pytest.approx(1)
-    both = skl.concatenate([WAVES, WAVES, skl.Histograms.even([0, 0], [1, 1])])
-    assert split_budget(both.parts, 0.1, {skl.FourierFeatures: 0.6}) == pytest.approx([0.3, 0.3, 0.3, 0.1])
+    both = skl.features.concatenate([WAVES, WAVES, skl.features.Histograms.even([0, 0], [1, 1])])
+    assert split_budget(both.parts, 0.1, {skl.features.FourierFeatures: 0.6}) == pytest.approx([0.3, 0.3, 0.3, 0.1])
 
 
 # designs
@@ -278,7 +296,7 @@ def test_moments_are_designed_where_their_released_noise_is_small(n_rows, neighb
     largest = skl.design(bounds=(-1, [1] * 10), n_components=4, n_rows=10**6, epsilon=1.0, delta=1e-6)
     ledger = privatize(largest.sketch(np.zeros((1, 10))), **budget).ledger
     noise = math.sqrt(ledger.parts[2].variance) / (2**30 * n_rows)
-    assert (designed.part(skl.SecondMoments) is not None) == (noise <= 0.06)
+    assert (designed.part(skl.features.SecondMoments) is not None) == (noise <= 0.06)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +324,7 @@ def called(*arguments):
 def test_the_command_shows_the_noise_of_a_planned_release(tmp_path):
     budget = ["--n-rows", 20_000, "--epsilon", 0.5, "--delta", 1e-6, "--neighbors", "replace"]
     told = called(*DESIGN, *budget, "-o", tmp_path / "d.json")
-    operator = skl.load_design(tmp_path / "d.json")
+    operator = skl.load(tmp_path / "d.json")
     options = {"epsilon": 0.5, "delta": 1e-6, "neighbors": "replace"}
     expected = forecast(operator, n_rows=20_000, n_components=3, **options)
     assert str(expected) in told.stderr

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from typer.testing import CliRunner
 
 import sketchlearn as skl
+from sketchlearn.estimators.files import load_model
 from sketchlearn.cli.commands import app
 from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
 from sketchlearn.features.frequencies import Gaussian
@@ -197,7 +198,9 @@ def test_other_sketches_are_refused():
     with pytest.raises(ValueError, match="a sketch of Fourier features is needed, but this one is of SecondMoments"):
         skl.SketchGenerator().fit_sketch(moments)
     with pytest.raises(ValueError, match="the sketch is empty"):
-        skl.SketchGenerator().fit_sketch(skl.FourierFeatures(2, 10, law=Gaussian(1.0)).sketch(np.empty((0, 2))))
+        skl.SketchGenerator().fit_sketch(
+            skl.features.FourierFeatures(2, 10, law=Gaussian(1.0)).sketch(np.empty((0, 2)))
+        )
 
 
 def test_importing_does_not_load_torch():
@@ -207,8 +210,8 @@ def test_importing_does_not_load_torch():
 
 @quiet
 def test_models_come_back(fitted, tmp_path):
-    skl.save_model(fitted, tmp_path / "model.safetensors")
-    again = skl.load_model(tmp_path / "model.safetensors")
+    skl.save(fitted, tmp_path / "model.safetensors")
+    again = skl.load(tmp_path / "model.safetensors")
     again.random_state = 0
     assert np.array_equal(again.sample(20), fitted.sample(20))
     assert (again.residual_, again.n_iter_, again.n_records_) == (fitted.residual_, fitted.n_iter_, 4000)
@@ -221,9 +224,9 @@ def test_own_networks_and_labels_come_back(tmp_path):
         return torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
 
     model = skl.SketchGenerator(network(), n_latent=3, **SMALL | {"max_iter": 20}).fit(ROWS, RIGHT.astype(int))
-    skl.save_model(model, tmp_path / "model.safetensors")
+    skl.save(model, tmp_path / "model.safetensors")
     with pytest.raises(skl.FormatError, match="give SketchGenerator"):
-        skl.load_model(tmp_path / "model.safetensors")
+        skl.load(tmp_path / "model.safetensors")
     again = skl.SketchGenerator(network(), random_state=0).load_weights(tmp_path / "model.safetensors")
     assert np.array_equal(again.sample(20, y=1), model.sample(20, y=1))
     assert again.classes_.tolist() == [0, 1]
@@ -266,17 +269,17 @@ def test_files_with_other_weights_are_refused(fitted, tmp_path, changed, weight,
     from safetensors.torch import load, save
 
     path = tmp_path / "model.safetensors"
-    skl.save_model(fitted, path)
+    skl.save(fitted, path)
     data = path.read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     weights = load(data)
     weights[changed] = weights[changed] * float("nan") if weight is None else torch.zeros(weight)
     path.write_bytes(save(weights, metadata=header["__metadata__"]))
     with pytest.raises(skl.FormatError, match=message):
-        skl.load_model(path)
+        skl.load(path)
 
 
 def test_a_sketch_is_no_model(tmp_path):
-    skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]]).save(tmp_path / "a.sketch")
+    skl.features.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]]).save(tmp_path / "a.sketch")
     with pytest.raises(skl.FormatError, match=r"a\.sketch: it is a sketch, not a model: skl.load reads it"):
-        skl.load_model(tmp_path / "a.sketch")
+        load_model(tmp_path / "a.sketch")

@@ -28,7 +28,7 @@ def operator_of(way):
     waves = {"one-bit": {"wave": "square"}, "cosine": {"wave": "cosine"}}.get(way, {})
     rows = LAW.sample(2000, np.random.default_rng(0))[0]
     design = skl.design(rows, n_components=3, task="mixture", n_frequencies=FREQUENCIES, seed=0, **waves)
-    fourier = design.part(skl.FourierFeatures)
+    fourier = design.part(skl.features.FourierFeatures)
     return replace(fourier, subsample=FREQUENCIES // 5) if way == "subsampled" else fourier
 
 
@@ -79,12 +79,12 @@ def test_models_say_their_p_value_and_older_files_have_none(tmp_path):
         sketch_of(rows_of(0), "exact")
     )
     path = tmp_path / "model.json"
-    skl.save_model(model, path)
-    assert skl.load_model(path).fit_p_value_ == model.fit_p_value_ > 0.001
+    skl.save(model, path)
+    assert skl.load(path).fit_p_value_ == model.fit_p_value_ > 0.001
     form = json.loads(path.read_text())
     path.write_text(json.dumps({**form, "fit_p_value": 1.5}))
     with pytest.raises(ValueError, match="fit_p_value must be between 0 and 1"):
-        skl.load_model(path)
+        skl.load(path)
     del form["fit_p_value"]
     path.write_text(json.dumps(form))
-    assert skl.load_model(path).fit_p_value_ is None
+    assert skl.load(path).fit_p_value_ is None

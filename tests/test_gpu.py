@@ -85,8 +85,8 @@ WAVES = [
 
 def features(d, m, wave="exponential", subsample=None, seed=0):
     center = tuple(np.random.default_rng(seed).normal(size=d))
-    law = skl.frequencies.Gaussian(1.0)
-    return skl.FourierFeatures(d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed)
+    law = skl.features.frequencies.Gaussian(1.0)
+    return skl.features.FourierFeatures(d, m, law=law, wave=wave, subsample=subsample, center=center, seed=seed)
 
 
 @pytest.mark.usefixtures("processor")
@@ -125,7 +125,7 @@ def test_any_rows(library, data):
 def test_moments(rounding, d):
     rng = np.random.default_rng(d)
     rows, weights = rng.uniform(-3, 3, (200, d)), rng.integers(0, 9, 200)
-    operator = skl.SecondMoments(d, bound=tuple(rng.uniform(3.5, 5, d)), center=(0.25,) * d, rounding=rounding)
+    operator = skl.features.SecondMoments(d, bound=tuple(rng.uniform(3.5, 5, d)), center=(0.25,) * d, rounding=rounding)
     assert operator.sketch(rows, device="cuda").content() == operator.sketch(rows).content()
     expected = operator.sketch(rows, sample_weight=weights).content()
     assert operator.sketch(OnGpu(rows), sample_weight=weights).content() == expected
@@ -145,16 +145,17 @@ def assert_same(operator, rows):
 @pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize("wave", WAVES, ids=str)
 def test_structured_frequencies(wave):
-    rng, law = np.random.default_rng(2), skl.frequencies.Gaussian(1.0)
+    rng, law = np.random.default_rng(2), skl.features.frequencies.Gaussian(1.0)
     center = tuple(rng.normal(size=20))
     assert_same(
-        skl.FourierFeatures(20, 70, law=law, wave=wave, structured=True, center=center), rng.normal(size=(150, 20))
+        skl.features.FourierFeatures(20, 70, law=law, wave=wave, structured=True, center=center),
+        rng.normal(size=(150, 20)),
     )
     if wave == "exponential":
-        subsampled = skl.FourierFeatures(20, 96, law=law, structured=True, subsample=32)
+        subsampled = skl.features.FourierFeatures(20, 96, law=law, structured=True, subsample=32)
         assert_same(subsampled, rng.normal(size=(300, 20)))
-        assert_same(skl.FourierFeatures(700, 1500, law=law, structured=True), rng.normal(size=(9, 700)))
-        too_wide = skl.FourierFeatures(5000, 10, law=law, structured=True)
+        assert_same(skl.features.FourierFeatures(700, 1500, law=law, structured=True), rng.normal(size=(9, 700)))
+        too_wide = skl.features.FourierFeatures(5000, 10, law=law, structured=True)
         assert too_wide.device_plan(gpu.device(0)) is None
 
 
@@ -162,12 +163,16 @@ def test_structured_frequencies(wave):
 @pytest.mark.parametrize("wave", ["exponential", "cosine", "square"])
 def test_products_of_features(wave):
     rng, waves = np.random.default_rng(3), features(3, 70, wave)
-    some = skl.SomeColumns(waves, 80, which=[5, 0, 79])
-    nested = skl.SomeColumns(skl.SomeColumns(waves, 4, which=[3, 0, 2]), 6, which=[5, 1, 0, 2])
-    assert_same(skl.CrossFeatures(waves, bound=10.0, n_crossed=20, values=[2]), rng.normal(size=(200, 3)))
-    assert_same(skl.CrossFeatures(nested, bound=10.0, center=(0.1,) * 6), rng.normal(size=(200, 6)))
-    assert_same(skl.concatenate([some, skl.CrossFeatures(some, bound=10.0)]), rng.normal(size=(150, 80)))
-    moments = skl.FeatureMoments(skl.SomeColumns(waves, 4, which=[0, 1, 3]), bound=9.0, outside="clip")
+    some = skl.features.SomeColumns(waves, 80, which=[5, 0, 79])
+    nested = skl.features.SomeColumns(skl.features.SomeColumns(waves, 4, which=[3, 0, 2]), 6, which=[5, 1, 0, 2])
+    assert_same(skl.features.CrossFeatures(waves, bound=10.0, n_crossed=20, values=[2]), rng.normal(size=(200, 3)))
+    assert_same(skl.features.CrossFeatures(nested, bound=10.0, center=(0.1,) * 6), rng.normal(size=(200, 6)))
+    assert_same(
+        skl.features.concatenate([some, skl.features.CrossFeatures(some, bound=10.0)]), rng.normal(size=(150, 80))
+    )
+    moments = skl.features.FeatureMoments(
+        skl.features.SomeColumns(waves, 4, which=[0, 1, 3]), bound=9.0, outside="clip"
+    )
     assert_same(moments, rng.normal(size=(150, 4)))
     beyond = rng.normal(size=(50, 4))
     beyond[7, 2] = 12.0
@@ -200,11 +205,11 @@ def sums_at_pilots(d, k, seed):
     rng = np.random.default_rng(seed)
     box = {"bound": np.linspace(6.0, 9.0, d), "center": rng.normal(size=d)}
     for radius in (None, 0.01):
-        yield skl.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), radius=radius, **box)
+        yield skl.features.CellSums.at_points(rng.normal(size=(k, d)), units=np.ones(d), radius=radius, **box)
     weights, means = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d))
-    yield skl.ExpectedStatistics.at_mixture(weights, means, rng.uniform(0.5, 2.0, (k, d)), reach=40.0, **box)
+    yield skl.features.ExpectedStatistics.at_mixture(weights, means, rng.uniform(0.5, 2.0, (k, d)), reach=40.0, **box)
     factors = np.tril(0.2 * rng.normal(size=(k, d, d))) + np.eye(d)
-    yield skl.ExpectedStatistics.at_mixture(weights, means, factors, reach=40.0, **box)
+    yield skl.features.ExpectedStatistics.at_mixture(weights, means, factors, reach=40.0, **box)
 
 
 @pytest.mark.usefixtures("processor")
@@ -226,7 +231,7 @@ def test_missing_values_of_columns_that_no_kernel_looks_at():
     rows = np.zeros((50, 6))
     rows[41, 4] = np.nan
     with pytest.raises(ValueError, match="row 41, column 4 is missing"):
-        skl.SomeColumns(features(3, 70), 6, which=[0, 1, 2]).sketch(rows, device="cuda")
+        skl.features.SomeColumns(features(3, 70), 6, which=[0, 1, 2]).sketch(rows, device="cuda")
 
 
 @pytest.mark.usefixtures("processor")
@@ -235,7 +240,7 @@ def test_packed_signs():
     quantized = features(3, 70, QuantizedCosine(5))
     assert quantized.pack(OnGpu(np.ones((9, 3)))) == quantized.pack(np.ones((9, 3)))
     operator = features(3, 100, "square")
-    some = skl.SomeColumns(operator, 7, which=[5, 1, 2])
+    some = skl.features.SomeColumns(operator, 7, which=[5, 1, 2])
     rows = rng.normal(size=(333, 7))
     assert operator.pack(OnGpu(rows[:, :3])) == operator.pack(rows[:, :3])
     assert some.pack(OnGpu(rows)) == some.pack(rows)
@@ -282,12 +287,12 @@ def test_parts_and_those_without_a_kernel():
     rows = rng.normal(size=(400, 8)).astype(np.float32)
     parts = [
         features(8, 30),
-        skl.QuadraticFeatures(8, 10, bound=40.0),
-        skl.Histograms.even([-2] * 8, [2] * 8, bins=9),
-        skl.ColumnMoments(8, bound=9.0),  # by the processor
-        skl.FourierFeatures(8, 32, law=skl.frequencies.Gaussian(1.0), structured=True),
+        skl.features.QuadraticFeatures(8, 10, bound=40.0),
+        skl.features.Histograms.even([-2] * 8, [2] * 8, bins=9),
+        skl.features.ColumnMoments(8, bound=9.0),  # by the processor
+        skl.features.FourierFeatures(8, 32, law=skl.features.frequencies.Gaussian(1.0), structured=True),
     ]
-    both = skl.concatenate(parts)
+    both = skl.features.concatenate(parts)
     weights = rng.random(400)
     for own in (rows, OnGpu(rows), OnGpu(rows, 1)):
         assert both.sketch(own, device="cuda").content() == both.sketch(rows).content()
@@ -337,10 +342,10 @@ def test_blocks_shared_by_cards(monkeypatch):
         features(3, 20),
         features(3, 20).with_origin("declared"),
         features(3, 20, "square", subsample=10),
-        skl.SecondMoments(3, bound=2.0),
-        skl.SecondMoments(3, bound=2.0, outside="clip"),
-        skl.QuadraticFeatures(3, 8, bound=9.0),
-        skl.ColumnMoments(3, bound=2.0, outside="clip"),
+        skl.features.SecondMoments(3, bound=2.0),
+        skl.features.SecondMoments(3, bound=2.0, outside="clip"),
+        skl.features.QuadraticFeatures(3, 8, bound=9.0),
+        skl.features.ColumnMoments(3, bound=2.0, outside="clip"),
     ],
 )
 def test_missing_values_are_found_by_the_kernels(operator, monkeypatch):
@@ -374,7 +379,7 @@ def test_refused_rows():
     declared = operator.with_origin("declared")
     assert declared.sketch(OnGpu(rows)).content() == declared.sketch(rows).content()
     assert declared.sketch(OnGpu(rows)).clipped == declared.sketch(rows).clipped == 1
-    moments = skl.SecondMoments(3, bound=2.0)
+    moments = skl.features.SecondMoments(3, bound=2.0)
     with pytest.raises(ValueError, match="beyond the bound"):
         moments.sketch(OnGpu(rows))
 

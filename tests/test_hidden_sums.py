@@ -38,7 +38,9 @@ from sketchlearn.collector.secure_aggregation import (
 from sketchlearn.core.limits import FormatError
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=1).with_origin(
+    "declared"
+)
 DESIGN = "d" * 64
 PRIVATE = new_private_key()
 PUBLIC = public_key_of(PRIVATE)
@@ -433,7 +435,7 @@ def test_seeds_of_before_rfc_9180_are_opened():
 
 
 def test_every_changed_byte_of_a_message_is_noticed():
-    data = split(skl.SecondMoments(2, bound=9.0).sketch(ROWS[:5]), "r0").to_bytes()
+    data = split(skl.features.SecondMoments(2, bound=9.0).sketch(ROWS[:5]), "r0").to_bytes()
     for place in range(len(data)):
         changed = bytearray(data)
         changed[place] ^= 1

@@ -28,9 +28,11 @@ from sketchlearn.inference.tilting import Column
 from sketchlearn.privacy.noise_plan import sensitivity
 
 RNG = np.random.default_rng(0)
-OPERATOR = skl.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])
+OPERATOR = skl.features.Histograms(3, edges=[(-1, 0, 2), (0, 0.1, 0.2, 0.3), np.linspace(-3, 3, 61)])
 ROWS = RNG.standard_normal((5000, 3))
-FOURIER = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
+FOURIER = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=1).with_origin(
+    "declared"
+)
 
 
 # exactness
@@ -45,15 +47,15 @@ def test_counts_are_those_of_numpy():
 
 
 def test_edges_belong_to_the_bin_above_but_the_last():
-    operator = skl.Histograms(1, edges=[(-0.0, 1.0, 2.0)])
+    operator = skl.features.Histograms(1, edges=[(-0.0, 1.0, 2.0)])
     tiny = np.nextafter(0, 1)
     rows = [-tiny, -0.0, 0.0, tiny, np.nextafter(1, 0), 1.0, 2.0, np.nextafter(2, 3)]
     assert operator.features(np.array(rows)[:, None]).argmax(axis=1).tolist() == [0, 1, 1, 1, 1, 2, 2, 3]
-    assert operator == skl.Histograms(1, edges=[(0.0, 1.0, 2.0)])
+    assert operator == skl.features.Histograms(1, edges=[(0.0, 1.0, 2.0)])
 
 
 def test_single_precision_counts_as_its_double_value():
-    operator = skl.Histograms(1, edges=[(0.0, 0.1, 1.0)])  # 0.1 in single precision is above 0.1
+    operator = skl.features.Histograms(1, edges=[(0.0, 0.1, 1.0)])  # 0.1 in single precision is above 0.1
     rows = np.array([[0.1], [np.nextafter(np.float32(0.1), np.float32(0))]], np.float32)
     assert operator.sketch(rows).sums.tolist() == [0, 1, 1, 0]
     assert operator.sketch(rows) == operator.sketch(rows.astype(np.float64))
@@ -68,7 +70,7 @@ def test_any_edges_and_values(edges, values, data):
     edges = sorted(set(np.array(edges) + 0.0))
     if len(edges) < 2:
         return
-    operator = skl.Histograms(1, edges=[edges])
+    operator = skl.features.Histograms(1, edges=[edges])
     picked = data.draw(st.lists(st.sampled_from(edges), max_size=20))
     rows = np.concatenate([values, picked])[:, None]
     assert np.array_equal(operator.write_rows(rows, 2)[0], record_integers(operator, rows))
@@ -79,7 +81,7 @@ def test_any_edges_and_values(edges, values, data):
 def test_values_near_edges_of_every_size(dtype):
     far, near = 10.0 ** np.arange(-40, 38), 1 + np.arange(9) * 2.0**-24  # some are no float32
     for edges in (np.concatenate([-far[::-1], far]), near, 1e30 * near, 1e-42 * np.arange(1, 30), [-1e300, 1e300]):
-        operator = skl.Histograms(1, edges=[edges])
+        operator = skl.features.Histograms(1, edges=[edges])
         with np.errstate(over="ignore"):
             values = np.asarray(edges).astype(dtype)
         values = values[np.isfinite(values)]
@@ -89,7 +91,7 @@ def test_values_near_edges_of_every_size(dtype):
 
 def test_many_columns_bins_threads_and_layouts():
     edges = [np.sort(RNG.standard_normal(n)) for n in (2, 3, 4, 5, 8, 9, 64, 65, 1000, MOST_BINS + 1) * 4]
-    operator = skl.Histograms(40, edges=edges)
+    operator = skl.features.Histograms(40, edges=edges)
     rows = RNG.standard_normal((9001, 40))
     whole, weights = operator.sketch(rows, n_jobs=1), RNG.integers(0, 5, 9001)
     assert operator.sketch(rows[::-1], n_jobs=4) == whole
@@ -114,7 +116,7 @@ def test_values_that_are_not_finite_are_refused_whatever_the_threads():
         with pytest.raises(ValueError, match="row 20001, column 2 is inf"):
             OPERATOR.sketch(rows, n_jobs=n_jobs)
         with pytest.raises(ValueError, match="row 20001, column 2 is inf"):
-            skl.concatenate([OPERATOR, FOURIER]).sketch(rows, n_jobs=n_jobs)
+            skl.features.concatenate([OPERATOR, FOURIER]).sketch(rows, n_jobs=n_jobs)
     with pytest.raises(ValueError, match="row 0, column 1 is missing"):
         OPERATOR.features([[0, np.nan, 0]])
     assert OPERATOR.sketch([[1e308, -1e308, 0]]).count == 1
@@ -131,27 +133,27 @@ def test_forgotten_rows_must_have_been_there():
 
 
 def test_even_bins():
-    operator = skl.Histograms.even([0, -5], [1, 5], bins=8, columns=("a", "b"))
+    operator = skl.features.Histograms.even([0, -5], [1, 5], bins=8, columns=("a", "b"))
     assert operator.origin is Origin.DECLARED
     assert operator.edges == (tuple(np.linspace(0, 1, 9)), tuple(np.linspace(-5, 5, 9)))
     assert operator.columns == ("a", "b")
-    narrow = skl.Histograms.even([1.6e18], [1.6e18 + 1024])
+    narrow = skl.features.Histograms.even([1.6e18], [1.6e18 + 1024])
     assert len(narrow.edges[0]) == 5
-    assert skl.Histograms.even([-1.7e308], [1.7e308]).edges[0][-1] == 1.7e308
+    assert skl.features.Histograms.even([-1.7e308], [1.7e308]).edges[0][-1] == 1.7e308
 
 
 def test_json_form():
-    declared = skl.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, (0.5, 1)]).with_origin("declared")
+    declared = skl.features.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, (0.5, 1)]).with_origin("declared")
     form = json.loads(json.dumps(declared.to_json()))
-    assert skl.Operator.from_json(form) == declared
+    assert skl.extend.Operator.from_json(form) == declared
     assert form["origin"] == "declared"
-    assert skl.Operator.from_json(form).origin is Origin.DECLARED
-    plain = skl.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, None])
+    assert skl.extend.Operator.from_json(form).origin is Origin.DECLARED
+    plain = skl.features.Histograms(2, edges=[(0, 1), (0, 1, 2)], values=[None, None])
     assert plain.values is None
     assert {"columns", "values", "origin", "declared"}.isdisjoint(plain.to_json())
-    assert plain == skl.Histograms(2, edges=plain.edges).with_origin("declared")
+    assert plain == skl.features.Histograms(2, edges=plain.edges).with_origin("declared")
     assert plain != declared
-    assert eval(repr(declared), vars(skl)) == declared
+    assert eval(repr(declared), vars(skl.features)) == declared
 
 
 BAD = [
@@ -180,7 +182,7 @@ BAD = [
 @pytest.mark.parametrize(("fields", "message"), BAD)
 def test_bad_descriptions(fields, message):
     with pytest.raises(ValueError, match=message) as caught:
-        skl.Histograms(2, **{"edges": [(0, 1), (0, 1, 2)], **fields})
+        skl.features.Histograms(2, **{"edges": [(0, 1), (0, 1, 2)], **fields})
     assert "\n" not in str(caught.value)
 
 
@@ -189,12 +191,12 @@ def test_bad_descriptions(fields, message):
 )
 def test_bad_bounds(low, high, bins):
     with pytest.raises(ValueError, match=r"low|high|bins"):
-        skl.Histograms.even(low, high, bins)
+        skl.features.Histograms.even(low, high, bins)
 
 
 def test_too_many_edges_in_all():
     with pytest.raises(ValueError, match="more than 1,048,576 edges in all"):
-        skl.Histograms(300, edges=[range(4000)] * 300)
+        skl.features.Histograms(300, edges=[range(4000)] * 300)
 
 
 # files
@@ -232,7 +234,7 @@ def test_forged_files(fields, message):
 
 
 def test_negative_and_wrapping_counts_are_refused():
-    operator = skl.Histograms(1, edges=[range(9)])
+    operator = skl.features.Histograms(1, edges=[range(9)])
     for sums in ([-1, 2, 1, *[0] * 7], [2, 1, *[0] * 8], [1, *[0] * 9]):
         with pytest.raises(ValueError, match="do not add up to 2 records"):
             skl.Sketch(operator, np.array(sums), 2)
@@ -242,7 +244,7 @@ def test_negative_and_wrapping_counts_are_refused():
 
 
 def test_the_largest_file_loads_fast():
-    operator = skl.Histograms(256, edges=[np.linspace(0, 1 / 3, 4000)] * 256)
+    operator = skl.features.Histograms(256, edges=[np.linspace(0, 1 / 3, 4000)] * 256)
     data = operator.sketch(np.zeros((3, 256))).to_bytes()
     start = time.process_time()
     assert from_bytes(data).count == 3
@@ -259,12 +261,12 @@ def test_sensitivity():
     assert (np.abs(a - b).sum(), ((a - b) ** 2).sum()) == (6, 6)
 
 
-DECLARED = skl.Histograms.even([-4] * 3, [4] * 3, bins=32)
+DECLARED = skl.features.Histograms.even([-4] * 3, [4] * 3, bins=32)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_release_round_trip(delta):
-    both = skl.concatenate([FOURIER, DECLARED])
+    both = skl.features.concatenate([FOURIER, DECLARED])
     release = skl.privatize(both.sketch(ROWS), epsilon=1.0, delta=delta, seed_for_tests_not_private=0)
     again = from_bytes(release.to_bytes())
     assert again == release
@@ -277,8 +279,8 @@ def test_release_round_trip(delta):
 
 
 def test_histograms_have_their_share_of_the_budget():
-    moments = skl.SecondMoments(3, bound=9.0, outside="clip").with_origin("declared")
-    sketch = skl.concatenate([FOURIER, DECLARED, moments]).sketch(ROWS)
+    moments = skl.features.SecondMoments(3, bound=9.0, outside="clip").with_origin("declared")
+    sketch = skl.features.concatenate([FOURIER, DECLARED, moments]).sketch(ROWS)
     ledger = skl.privatize(sketch, epsilon=1.0, seed_for_tests_not_private=0).ledger
     spent = [part.sensitivity / part.scale for part in ledger.parts]
     assert np.allclose(spent, (1 - ledger.count_share) * np.array([0.7, 0.15, 0.15]), rtol=1e-3)
@@ -289,12 +291,12 @@ def test_histograms_have_their_share_of_the_budget():
 @pytest.mark.parametrize(
     ("bins", "message"),
     [
-        (skl.design(ROWS, n_components=2).part(skl.Histograms), "designed on a sample of rows"),
+        (skl.design(ROWS, n_components=2).part(skl.features.Histograms), "designed on a sample of rows"),
         (bins_of_rows(ROWS), "nobody has said whether the numbers of this Concatenated were taken from the rows"),
     ],
 )
 def test_bins_of_a_sample_tell_about_its_rows(bins, message):
-    sketch = skl.concatenate([FOURIER, bins]).sketch(ROWS)
+    sketch = skl.features.concatenate([FOURIER, bins]).sketch(ROWS)
     with pytest.raises(ValueError, match=message):
         skl.privatize(sketch, epsilon=1.0)
     release = skl.privatize(sketch, epsilon=1.0, assume_public_design=True, seed_for_tests_not_private=0)
@@ -307,7 +309,7 @@ def test_bins_of_a_sample_tell_about_its_rows(bins, message):
 @pytest.mark.filterwarnings("ignore:.* lie outside:UserWarning")  # one column's edges are few, on purpose
 @pytest.mark.parametrize("beside", [False, True])
 def test_marginals_are_exact(beside):
-    operator = skl.concatenate([FOURIER, OPERATOR]) if beside else OPERATOR
+    operator = skl.features.concatenate([FOURIER, OPERATOR]) if beside else OPERATOR
     ask = skl.Questions(operator.sketch(ROWS))
     edges = np.linspace(-3, 3, 61)[5:56:10]
     found = ask.marginal(2, edges)
@@ -477,7 +479,7 @@ def test_bins_need_rows(rows):
 
 def test_info_and_marginal_on_the_command_line(tmp_path):
     path = tmp_path / "both.sketch"
-    skl.concatenate([FOURIER, DECLARED]).sketch(ROWS).save(path)
+    skl.features.concatenate([FOURIER, DECLARED]).sketch(ROWS).save(path)
     run = CliRunner().invoke
     assert "histograms of 3 columns, 32 bins each" in run(app, ["info", str(path)]).output
     shown = run(app, ["marginal", str(path), "0", "--bins", "8"]).output

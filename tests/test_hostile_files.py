@@ -20,8 +20,9 @@ from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import WARNED
 from sketchlearn.core.owner_folder import LinkError
 from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+from sketchlearn.files.designs import save_design
 
-OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
+OPERATOR = skl.features.FourierFeatures(3, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 ONE = OPERATOR.sketch(np.zeros((1, 3)))
 EVIL = "price\x1b]0;owned\x07\x1b[2J"
 SECRET = b"what the link leads to"
@@ -80,13 +81,13 @@ def test_a_link_that_comes_while_rows_are_read_is_not_written_through(file, tmp_
     (part,) = folder.glob("*.part")
     part.unlink()
     victim.write_bytes(SECRET)
-    sketch = skl.FourierFeatures.sketch
+    sketch = skl.features.FourierFeatures.sketch
 
     def sketch_and_link(*arguments, **more):
         part.symlink_to(victim)
         return sketch(*arguments, **more)
 
-    monkeypatch.setattr(skl.FourierFeatures, "sketch", sketch_and_link)
+    monkeypatch.setattr(skl.features.FourierFeatures, "sketch", sketch_and_link)
     with pytest.raises(LinkError, match="is a link"):
         run([file], folder=folder)
     assert victim.read_bytes() == SECRET
@@ -202,7 +203,7 @@ def test_exact_sketches_and_checkpoints_are_for_their_owner_alone(file, tmp_path
     skl.privatize(sketch, epsilon=1.0, seed_for_tests_not_private=0).save(seeded)
     assert permissions(seeded) == 0o600
     skl.privatize(sketch, epsilon=1.0, already=sketch.released).save(private)
-    skl.save_design(OPERATOR, tmp_path / "design")
+    skl.save(OPERATOR, tmp_path / "design")
     run([file], folder=folder)
     (part,) = folder.glob("*.part")
     found = {path.name: oct(permissions(path)) for path in (exact, private, tmp_path / "design", folder, part)}
@@ -328,7 +329,7 @@ def forged(kind, name):
 def test_files_with_control_characters_in_names_are_refused(kind, name, tmp_path):
     path = tmp_path / "evil"
     path.write_bytes(forged(kind, name))
-    load = {"design": skl.load_design, "sketch": skl.load}.get(kind, skl.load_model)
+    load = {"design": skl.load, "sketch": skl.load}.get(kind, skl.load)
     with pytest.raises(
         skl.FormatError, match=r"the name of a (column|class) has control characters, .*rename it"
     ) as told:
@@ -348,10 +349,10 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path):
     sketch, path = operator.sketch(frame), tmp_path / "a"
     labels = np.where(np.arange(300) % 2, EVIL, "b")
     for save in (
-        lambda: skl.save_design(operator, path),
+        lambda: skl.save(operator, path),
         lambda: sketch.save(path),
-        lambda: skl.save_model(skl.SketchPCA(1).fit(frame), path),
-        lambda: skl.save_model(skl.SketchClassifier().fit(frame.to_numpy(), labels), path),
+        lambda: skl.save(skl.SketchPCA(1).fit(frame), path),
+        lambda: skl.save(skl.SketchClassifier().fit(frame.to_numpy(), labels), path),
     ):
         with pytest.raises(ValueError, match=r"control characters, .*'price\\x1b\]0;owned\\x07\\x1b\[2J'; rename it"):
             save()
@@ -394,7 +395,7 @@ def test_the_command_line_escapes_what_it_prints(tmp_path):
 
 def test_notes_of_a_design_are_escaped(tmp_path):
     design = tmp_path / "design.json"
-    skl.save_design(OPERATOR, design, {"from": f"{EVIL}\nforged"})
+    save_design(OPERATOR, design, {"from": f"{EVIL}\nforged"})
     told = done("info", design).stdout
     assert "\x1b" not in told
     assert "\nforged" not in told
@@ -410,10 +411,10 @@ def formulas(tmp_path):
     names = ["=HYPERLINK(A1)", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "plain"]
     rows = rng.standard_normal((400, len(names)))
     model = skl.SketchGaussianMixture(1, covariance_type="diag", random_state=0).fit(pd.DataFrame(rows, columns=names))
-    skl.save_model(model, tmp_path / "mixture.json")
+    skl.save(model, tmp_path / "mixture.json")
     labels = np.where(rows[:, 0] > 0, "=cmd|A0", "b")
     rows[:, 0] += 10 * (rows[:, 0] > 0)
-    skl.save_model(skl.SketchClassifier(random_state=0).fit(rows, labels), tmp_path / "classes.json")
+    skl.save(skl.SketchClassifier(random_state=0).fit(rows, labels), tmp_path / "classes.json")
     np.save(tmp_path / "rows.npy", rows[:20])
     return tmp_path, names
 
@@ -435,6 +436,6 @@ def test_safe_csv_of_labels_and_probabilities(formulas):
     assert set(done(*predict).stdout.splitlines()) == {"=cmd|A0", "b"}
     assert set(done(*predict, "--safe-csv").stdout.splitlines()) == {"'=cmd|A0", "b"}
     assert done(*predict, "--proba", "--safe-csv").stdout.splitlines()[0] == "'=cmd|A0,b"
-    skl.save_model(skl.SketchKMeans(2, random_state=0).fit(np.load(folder / "rows.npy")), folder / "kmeans.json")
+    skl.save(skl.SketchKMeans(2, random_state=0).fit(np.load(folder / "rows.npy")), folder / "kmeans.json")
     clusters = ("predict", folder / "kmeans.json", folder / "rows.npy")
     assert done(*clusters, "--safe-csv").stdout == done(*clusters).stdout

@@ -133,7 +133,7 @@ def test_first_rows_that_differ_cost_accuracy_only(shift):
     X, mixing = mixed(MIXED, 40_000)
     rng = np.random.default_rng(1)
     first = (X[:3000] - 7) @ (np.eye(5) + 0.1 * rng.standard_normal((5, 5))) * 0.3 + shift
-    operator = cumulant_features(skl.Glimpse(first, False, None), rng, bounds=(-60, 60))
+    operator = cumulant_features(skl.extend.DesignSample(first, False, None), rng, bounds=(-60, 60))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*far from those")
         found = skl.SketchICA(random_state=0).fit_sketch(operator.sketch(X)).components_
@@ -143,7 +143,9 @@ def test_first_rows_that_differ_cost_accuracy_only(shift):
 def test_components_far_from_the_design_are_searched_for():
     X, mixing = mixed(("uniform", "Laplace", "exponential"))
     rng = np.random.default_rng(2)
-    operator = cumulant_features(skl.Glimpse(rng.standard_normal((3000, 3)), False, None), rng, bounds=(-30, 40))
+    operator = cumulant_features(
+        skl.extend.DesignSample(rng.standard_normal((3000, 3)), False, None), rng, bounds=(-30, 40)
+    )
     with pytest.warns(UserWarning, match="far from those that the operator was designed for"):
         found = skl.SketchICA(random_state=0).fit_sketch(operator.sketch(X))
     assert amari(found.components_ @ mixing) < 0.1
@@ -190,7 +192,7 @@ def test_waves_are_sines_and_cosines():
 def test_features_are_what_the_operator_says():
     rng = np.random.default_rng(0)
     B, t, a = rng.standard_normal((2, 3)), np.array([0.5, 1.5]), np.array([0.0, 1.0])
-    operator = skl.CumulantFeatures(3, unmixing=B, frequencies=t, phases=a, bound=9.0, center=[1.0, 0.0, 2.0])
+    operator = skl.features.CumulantFeatures(3, unmixing=B, frequencies=t, phases=a, bound=9.0, center=[1.0, 0.0, 2.0])
     X = rng.standard_normal((50, 3))
     u = (X - [1.0, 0.0, 2.0]) @ B.T
     g, slope = np.sin(t * u + a), np.cos(t * u + a)
@@ -203,8 +205,10 @@ def test_features_are_what_the_operator_says():
 @pytest.mark.filterwarnings("ignore:the components are far")  # with so much noise they are anywhere
 def test_private_sketches_are_learned_from():
     X, mixing = mixed(("uniform", "Laplace", "exponential"), 200_000)
-    operator = cumulant_features(skl.Glimpse(X[:3000], True, None), np.random.default_rng(0), bounds=(-40, 60))
-    clipping = skl.concatenate([replace(part, outside="clip") for part in operator.parts])
+    operator = cumulant_features(
+        skl.extend.DesignSample(X[:3000], True, None), np.random.default_rng(0), bounds=(-40, 60)
+    )
+    clipping = skl.features.concatenate([replace(part, outside="clip") for part in operator.parts])
     with pytest.raises(ValueError, match="nobody has said whether the numbers of this Concatenated were taken from"):
         skl.privatize(clipping.sketch(X[:100]), epsilon=1.0)
     exact = clipping.with_origin("sample").sketch(X)
@@ -227,14 +231,20 @@ X0 = mixed(("uniform", "sine"), 1000)[0]
         (lambda: skl.SketchICA(3).fit(X0), "n_components=3 must be at most the number of columns, 2"),
         (lambda: skl.SketchICA(0).fit(X0), "n_components must be a whole number"),
         (lambda: skl.SketchICA().fit(np.ones((50, 2))), "all rows are equal"),
-        (lambda: skl.SketchICA().fit_sketch(skl.SecondMoments(2, bound=99.0).sketch(X0)), "beside cumulant features"),
+        (
+            lambda: skl.SketchICA().fit_sketch(skl.features.SecondMoments(2, bound=99.0).sketch(X0)),
+            "beside cumulant features",
+        ),
         (lambda: skl.SketchICA(1).fit_sketch(skl.design(X0, task="ica").sketch(X0)), "for 2 components, not n_comp"),
         (lambda: skl.SketchICA().fit_sketch(skl.design(X0, task="ica").sketch(X0[:1])), "do not vary in all"),
         (lambda: skl.design(bounds=(0, 1), task="ica"), "needs a sample of rows"),
         (lambda: skl.design(X0, task="ica").sketch(X0 * 1e4), r"column \d is .* beyond the bound"),
-        (lambda: skl.CumulantFeatures(2, unmixing=[[1.0]], frequencies=[1.0], bound=1.0), "must have 2 numbers, not 1"),
-        (lambda: skl.CumulantFeatures(1, unmixing=[[0.0]], frequencies=[1.0], bound=1.0), "none of zeros"),
-        (lambda: skl.CumulantFeatures(1, unmixing=[[1.0]], frequencies=[-1.0], bound=1.0), "positive"),
+        (
+            lambda: skl.features.CumulantFeatures(2, unmixing=[[1.0]], frequencies=[1.0], bound=1.0),
+            "must have 2 numbers, not 1",
+        ),
+        (lambda: skl.features.CumulantFeatures(1, unmixing=[[0.0]], frequencies=[1.0], bound=1.0), "none of zeros"),
+        (lambda: skl.features.CumulantFeatures(1, unmixing=[[1.0]], frequencies=[-1.0], bound=1.0), "positive"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(attempt, message):
@@ -251,4 +261,4 @@ def test_same_seed_same_model():
 @pytest.mark.parametrize("odd", [{"frequencies": [1e308]}, {"unmixing": [[1e-200]], "bound": 1e-140}])
 def test_components_that_floats_do_not_hold_are_refused(odd):
     with pytest.raises(ValueError, match="beyond what float64 holds"):
-        skl.CumulantFeatures(1, **{"unmixing": [[1.0]], "frequencies": [1.0], "bound": 1e3} | odd)
+        skl.features.CumulantFeatures(1, **{"unmixing": [[1.0]], "frequencies": [1.0], "bound": 1e3} | odd)

@@ -16,7 +16,7 @@ from sketchlearn.cli.commands import app
 from sketchlearn.features.convolutional import cells
 
 X, Y = load_digits(return_X_y=True)
-DIGITS = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16))
+DIGITS = skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 16))
 
 
 def images(n, d, seed=0):
@@ -35,16 +35,16 @@ SHAPES = [
 
 @pytest.mark.parametrize(("shape", "more"), SHAPES)
 def test_the_network_is_the_documented_one(shape, more):
-    operator = skl.ConvolutionalFeatures(shape, pixels=(0, 1), seed=3, **more)
+    operator = skl.features.ConvolutionalFeatures(shape, pixels=(0, 1), seed=3, **more)
     rows = images(5, operator.n_features)
     rows[1] = np.rint(rows[1])
     assert np.array_equal(operator.mapped(rows, 2), network_outputs(operator, rows))
     assert np.array_equal(operator.sketch(rows).sums, record_integers(operator, rows).sum(axis=0))
-    assert skl.ConvolutionalFeatures.from_json(operator.to_json()) == operator
+    assert skl.features.ConvolutionalFeatures.from_json(operator.to_json()) == operator
 
 
 def test_neither_blocks_nor_threads_nor_blas_matter():
-    operator = skl.ConvolutionalFeatures((28, 28, 3), 30, pixels=(0, 1))
+    operator = skl.features.ConvolutionalFeatures((28, 28, 3), 30, pixels=(0, 1))
     rows = images(67, 28 * 28 * 3).astype(np.float32)
     whole = operator.sketch(rows, n_jobs=1)
     assert operator.sketch(rows, n_jobs=3) == whole
@@ -57,7 +57,7 @@ def test_neither_blocks_nor_threads_nor_blas_matter():
 
 def test_sums_stay_exact_for_the_largest_pixels():
     """No partial sum of a convolution exceeds what float32 holds, and no output its limit."""
-    operator = skl.ConvolutionalFeatures((12, 12, 3), pixels=(0, 1), filter_size=11)
+    operator = skl.features.ConvolutionalFeatures((12, 12, 3), pixels=(0, 1), filter_size=11)
     assert 255 * np.abs(operator.filters).sum(axis=0).max() < 2**24
     assert np.array_equal(operator.filters, np.rint(operator.filters))
     rows = np.rint(images(200, operator.n_features))
@@ -80,7 +80,7 @@ def test_brightness_is_not_seen():
 def errors(n_splits=5, **more):
     for seed in range(n_splits):
         fit, test, labels, truth = train_test_split(X, Y, test_size=1 / 3, random_state=seed)
-        features = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16), seed=seed, **more)
+        features = skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 16), seed=seed, **more)
         yield 1 - skl.SketchClassifier(features=features).fit(fit, labels).score(test, truth)
 
 
@@ -95,7 +95,7 @@ def test_few_errors_on_digits():
 def test_other_inks(change):
     """White on black, four greys, faint."""
     rows = change(X)
-    features = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16), seed=1)
+    features = skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 16), seed=1)
     model = skl.SketchClassifier(features=features).fit(rows[::2], Y[::2])
     assert model.score(rows[1::2], Y[1::2]) > 0.97
 
@@ -105,8 +105,10 @@ def test_colour():
     ink = np.array([[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]])
     labels = np.arange(len(X)) % 3
     rows = (X[:, :, None] * ink[labels][:, None]).reshape(len(X), -1)
-    model = skl.SketchClassifier(features=skl.ConvolutionalFeatures((8, 8, 3), pixels=(0, 16))).fit(rows, labels)
-    again = skl.ConvolutionalFeatures((8, 8, 3), pixels=(0, 16), seed=9)
+    model = skl.SketchClassifier(features=skl.features.ConvolutionalFeatures((8, 8, 3), pixels=(0, 16))).fit(
+        rows, labels
+    )
+    again = skl.features.ConvolutionalFeatures((8, 8, 3), pixels=(0, 16), seed=9)
     assert clone(model).set_params(features=again).fit(rows[::2], labels[::2]).score(rows[1::2], labels[1::2]) > 0.95
 
 
@@ -122,8 +124,8 @@ def test_batches_sketches_and_files(tmp_path):
     probabilities = whole.predict_proba(X)
     for other in (stream, given):
         assert np.array_equal(other.predict_proba(X), probabilities)
-    skl.save_model(whole, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(whole, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     np.testing.assert_allclose(loaded.predict_proba(X), probabilities, atol=1e-12)
     np.save(tmp_path / "rows.npy", np.column_stack([X, Y]))
     from_file = skl.SketchClassifier(features=DIGITS).fit(tmp_path / "rows.npy", [-1])
@@ -131,7 +133,7 @@ def test_batches_sketches_and_files(tmp_path):
 
 
 def test_a_given_operator_of_windows():
-    features = skl.FourierFeatures(64, 2000, law=skl.frequencies.Gaussian(12.0), center=[8.0] * 64)
+    features = skl.features.FourierFeatures(64, 2000, law=skl.features.frequencies.Gaussian(12.0), center=[8.0] * 64)
     model = skl.SketchClassifier(features=features).fit(X[::2], Y[::2])
     assert model.rule_ == "parzen"
     assert model.score(X[1::2], Y[1::2]) > 0.9
@@ -153,7 +155,7 @@ def test_pixels_outside_are_refused_or_clipped():
     model = skl.SketchClassifier(features=DIGITS).fit(X, Y)
     with pytest.raises(ValueError, match="row 1, column 7 is"):
         model.predict(far)
-    clipping = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16), outside="clip")
+    clipping = skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 16), outside="clip")
     sketch = clipping.sketch(far)
     assert sketch.clipped == 1
     assert np.array_equal(sketch.sums, clipping.sketch(np.minimum(far, 16)).sums)
@@ -165,12 +167,18 @@ def test_pixels_outside_are_refused_or_clipped():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: skl.ConvolutionalFeatures(64, pixels=(0, 1)), r"shape must be \(height, width\) or"),
-        (lambda: skl.ConvolutionalFeatures((8, 0), pixels=(0, 1)), "each number of shape must be a whole number"),
-        (lambda: skl.ConvolutionalFeatures((8, 8), pixels=(1, 0)), "the first below the second"),
-        (lambda: skl.ConvolutionalFeatures((8, 8), pixels=255), r"pixels must be \(lowest, highest\)"),
-        (lambda: skl.ConvolutionalFeatures((8, 8), pixels=(0, 1), filter_size=4), "filter_size must be odd"),
-        (lambda: skl.ConvolutionalFeatures((8, 8, 900), pixels=(0, 1), filter_size=9), "too large for exact sums"),
+        (lambda: skl.features.ConvolutionalFeatures(64, pixels=(0, 1)), r"shape must be \(height, width\) or"),
+        (
+            lambda: skl.features.ConvolutionalFeatures((8, 0), pixels=(0, 1)),
+            "each number of shape must be a whole number",
+        ),
+        (lambda: skl.features.ConvolutionalFeatures((8, 8), pixels=(1, 0)), "the first below the second"),
+        (lambda: skl.features.ConvolutionalFeatures((8, 8), pixels=255), r"pixels must be \(lowest, highest\)"),
+        (lambda: skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 1), filter_size=4), "filter_size must be odd"),
+        (
+            lambda: skl.features.ConvolutionalFeatures((8, 8, 900), pixels=(0, 1), filter_size=9),
+            "too large for exact sums",
+        ),
         (lambda: skl.SketchClassifier(features=DIGITS).fit(X[:, :9], Y), "64 columns, but X has 9 features"),
         (lambda: skl.SketchClassifier("parzen", features=DIGITS).fit(X, Y), "needs sketches of Fourier features"),
     ],
@@ -198,7 +206,7 @@ def test_from_the_command_line(tmp_path, monkeypatch):
         np.save(f"{label}.npy", X[label == Y])
         done("sketch", f"{label}.npy", "--design", "images.json", "-o", f"{label}.sketch")
     done("fit", "classifier", "three=3.sketch", "eight=8.sketch", "-o", "model.json")
-    assert np.mean(skl.load_model("model.json").predict(X[Y == 3]) == "three") > 0.98
+    assert np.mean(skl.load("model.json").predict(X[Y == 3]) == "three") > 0.98
     assert done("predict", "model.json", "3.npy").count("three") > 170
     for words, message in (
         (["--images", "8,8", "3.npy"], "--images needs --bounds LOW,HIGH"),
@@ -222,6 +230,6 @@ def test_the_benchmark_reads_idx_files(tmp_path, monkeypatch):
 
 
 def test_a_block_of_refused_images_is_named():
-    operator = skl.ConvolutionalFeatures((4, 4), 5, pixels=(0, 1))
+    operator = skl.features.ConvolutionalFeatures((4, 4), 5, pixels=(0, 1))
     with pytest.raises(ValueError, match=r"row 0, column 0 is 200.0, outside the range of pixels"):
         operator.sketch(np.full((3, 16), 200.0))

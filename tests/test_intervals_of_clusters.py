@@ -178,8 +178,8 @@ def test_saved_and_pickled_models_have_the_same_errors(tmp_path):
         skl.SketchGaussianMixture(2, covariance_type="diag", random_state=0).fit_sketch(sketch),
         skl.SketchKMeans(2, random_state=0).fit(rows_of(1)),
     ):
-        skl.save_model(model, tmp_path / "model.json")
-        for other in (skl.load_model(tmp_path / "model.json"), pickle.loads(pickle.dumps(model))):
+        skl.save(model, tmp_path / "model.json")
+        for other in (skl.load(tmp_path / "model.json"), pickle.loads(pickle.dumps(model))):
             assert other.standard_errors_.keys() == model.standard_errors_.keys()
             for name, errors in model.standard_errors_.items():
                 np.testing.assert_array_equal(other.standard_errors_[name], errors)
@@ -187,7 +187,7 @@ def test_saved_and_pickled_models_have_the_same_errors(tmp_path):
         del document["error_bars"]
         (tmp_path / "older.json").write_text(json.dumps(document))
         with pytest.warns(UserWarning, match="withheld: the model's file was written before"):
-            assert skl.load_model(tmp_path / "older.json").standard_errors_ == {}
+            assert skl.load(tmp_path / "older.json").standard_errors_ == {}
 
 
 def uniform_rows(n=20_000):

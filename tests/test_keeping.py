@@ -39,7 +39,7 @@ def table(n, seed=0):
 X = table(5000)
 FRAME = pd.DataFrame(X, columns=NAMES)
 RULE = skl.design(X[:2000], n_components=3, seed=3, rows=60).keeping
-DESIGNED = skl.FourierFeatures(3, 20, law=Gaussian(30.0), seed=3, keeping=RULE)
+DESIGNED = skl.features.FourierFeatures(3, 20, law=Gaussian(30.0), seed=3, keeping=RULE)
 NAMED = replace(DESIGNED, columns=NAMES)
 WHOLE = DESIGNED.sketch(X)
 
@@ -49,7 +49,7 @@ def small_operator(size=6, n_columns=2):
     rule = Keeping(size, (0.5,) * n_columns, (1.0, 0.25, 0.0)[:n_columns], seed=5)
     certain = f"{twin.row_hash(rule.key, [1.0] * n_columns):016x}"
     rule = replace(rule, certain=(certain,))
-    return skl.FourierFeatures(n_columns, 4, law=Gaussian(1.0), seed=1, keeping=rule)
+    return skl.features.FourierFeatures(n_columns, 4, law=Gaussian(1.0), seed=1, keeping=rule)
 
 
 SMALL = small_operator()
@@ -104,8 +104,8 @@ def test_designs_keep_rows(tmp_path):
     assert whole.kept == WHOLE.kept
     assert skl.merge([operator.sketch(X[:70]), operator.sketch(FRAME[70:])]).content() == whole.content()
     assert skl.from_bytes(whole.content()).content() == whole.content()
-    skl.save_design(operator, tmp_path / "design.json")
-    assert skl.load_design(tmp_path / "design.json").sketch(X).content() == whole.content()
+    skl.save(operator, tmp_path / "design.json")
+    assert skl.load(tmp_path / "design.json").sketch(X).content() == whole.content()
     assert skl.design(FRAME[:2000], n_components=3, seed=3).keeping is None
 
 
@@ -251,11 +251,11 @@ def test_blocks_of_any_size(monkeypatch):
 
 
 def test_every_kernel(tmp_path):
-    skl.save_design(DESIGNED, tmp_path / "design.json")
+    skl.save(DESIGNED, tmp_path / "design.json")
     np.save(tmp_path / "rows.npy", X)
     program = """
 import sys, hashlib, numpy as np, sketchlearn as skl
-operator = skl.load_design(sys.argv[1])
+operator = skl.load(sys.argv[1])
 print(hashlib.sha256(operator.sketch(np.load(sys.argv[2])).content()).hexdigest())
 """
     for name in {"portable", kernel.active}:
@@ -471,7 +471,7 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch):
 
 
 def test_no_weight_overflows():
-    operator = skl.FourierFeatures(2, 4, law=Gaussian(1.0), wave="square", keeping=SMALL.keeping)
+    operator = skl.features.FourierFeatures(2, 4, law=Gaussian(1.0), wave="square", keeping=SMALL.keeping)
     sketch = operator.sketch([[1.0, 2.0]], sample_weight=[2**46])
     assert sketch.kept.units.tolist() == [2**62]
     with pytest.raises(OverflowError, match="rows are kept of at most 140,737,488,355,327 records"):
@@ -521,18 +521,18 @@ def test_kept_rows_cannot_be_written_to():
 
 
 def test_operators_in_one_pass_keep_rows_once():
-    both = skl.concatenate([DESIGNED, skl.SecondMoments(3, bound=1e9)])
+    both = skl.features.concatenate([DESIGNED, skl.features.SecondMoments(3, bound=1e9)])
     sketch = both.sketch(X)
     assert sketch.kept == WHOLE.kept
     assert [part.kept for part in both.split(sketch)] == [None, None]
     assert skl.from_bytes(sketch.to_bytes()).kept == WHOLE.kept
     assert both.without_keeping().sketch(X) == sketch
     with pytest.raises(ValueError, match="VeroneseMoments keeps no rows"):
-        skl.VeroneseMoments(3, bound=1.0).with_keeping(DESIGNED.keeping)
+        skl.features.VeroneseMoments(3, bound=1.0).with_keeping(DESIGNED.keeping)
 
 
 def test_moments_keep_the_same_rows():
-    moments = skl.SecondMoments(3, bound=1e9)
+    moments = skl.features.SecondMoments(3, bound=1e9)
     keeping = moments.with_keeping(DESIGNED.keeping)
     sketch = keeping.sketch(X)
     assert (keeping, sketch, sketch.kept) == (moments, moments.sketch(X), WHOLE.kept)
@@ -540,11 +540,11 @@ def test_moments_keep_the_same_rows():
     assert skl.from_bytes(sketch.without_rows().to_bytes()).kept is None
     assert "keeping" not in moments.to_json()
     with pytest.raises(ValueError, match="rule for rows of 2 columns"):
-        skl.SecondMoments(2, bound=1.0, keeping=DESIGNED.keeping)
+        skl.features.SecondMoments(2, bound=1.0, keeping=DESIGNED.keeping)
 
 
 def test_signs_are_no_rows():
-    operator = skl.FourierFeatures(2, 8, law=Gaussian(1.0), wave="square", keeping=SMALL.keeping)
+    operator = skl.features.FourierFeatures(2, 8, law=Gaussian(1.0), wave="square", keeping=SMALL.keeping)
     packed = operator.sketch_packed(operator.pack(X[:50, :2]))
     assert packed.kept is None
     assert packed == operator.sketch(X[:50, :2])
@@ -574,11 +574,11 @@ def test_bad_rules(changes, message):
 
 
 def test_rules_survive_json_and_belong_to_their_columns():
-    again = skl.Operator.from_json(DESIGNED.to_json())
+    again = skl.extend.Operator.from_json(DESIGNED.to_json())
     assert again.keeping == DESIGNED.keeping
     assert pickle.loads(pickle.dumps(DESIGNED)).keeping == DESIGNED.keeping
     with pytest.raises(ValueError, match="keeping must be a rule for rows of 5 columns"):
-        skl.FourierFeatures(5, 3, law=Gaussian(1.0), keeping=SMALL.keeping)
+        skl.features.FourierFeatures(5, 3, law=Gaussian(1.0), keeping=SMALL.keeping)
     for bounds in ({"rows": 10}, {"standardize": True}):
         with pytest.raises(ValueError, match="rows and standardize need a sample"):
             skl.design(bounds=(0, [1, 1]), n_components=2, **bounds)
@@ -736,7 +736,7 @@ def test_a_private_release_has_neither_rows_nor_rule(tmp_path):
     with pytest.raises(skl.FormatError, match="it is private, but has fields that releases do not have"):
         skl.from_bytes(container.pack(release.sums, form))
     model = skl.SketchKMeans(2, random_state=0).fit_sketch(release)
-    skl.save_model(model, tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
     assert found_in(sketch.kept.rows, (tmp_path / "model.json").read_bytes()) == 0
 
 
@@ -756,7 +756,7 @@ def test_neither_models_nor_their_sketches_have_rows(way, tmp_path):
     assert model.sketch_.kept is None
     assert model.sketch_.operator.keeping is None
     assert model.sketch_ == model.sketch_.operator.sketch(rows)
-    skl.save_model(model, tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
     data = (tmp_path / "model.json").read_bytes()
     assert found_in(rows, data) == 0
     assert b"eeping" not in data

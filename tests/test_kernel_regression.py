@@ -105,11 +105,11 @@ def test_targets_are_those_that_a_design_names():
     assert fitted.score(X, Y) > 0.98
     with pytest.raises(ValueError, match='targets are for task="kernel"'):
         skl.design(rows, task="moments", targets=[0])
-    of_all = skl.FeatureMoments(skl.FourierFeatures(3, 5, law=Gaussian(1.0)), bound=1e5).sketch(X)
+    of_all = skl.features.FeatureMoments(skl.features.FourierFeatures(3, 5, law=Gaussian(1.0)), bound=1e5).sketch(X)
     with pytest.raises(ValueError, match="see all columns"):
         skl.SketchKernelRegressor().fit_sketch(of_all)
     with pytest.raises(ValueError, match="products with the target"):
-        skl.SketchKernelRegressor().fit_sketch(skl.SecondMoments(3, bound=1e5).sketch(X))
+        skl.SketchKernelRegressor().fit_sketch(skl.features.SecondMoments(3, bound=1e5).sketch(X))
 
 
 def test_a_target_of_nothing_warns():
@@ -151,7 +151,7 @@ def test_classes_are_regressions_of_indicators():
     labels = np.digitize(Y, [3.0, 8.0])
     waves = MODEL.sketch_.operator.waves
     box = {"bound": (4.0, 400.0, 0.04), "center": (0.0, 1e4, 0.0)}
-    operator = skl.FeatureMoments(waves, **box)
+    operator = skl.features.FeatureMoments(waves, **box)
     parts = [operator.sketch(X[labels == c]) for c in range(3)]
     moments = Moments.of(operator.inner_sketch(sum(parts[1:], parts[0])), "classes")
     means = np.array([Moments.of(operator.inner_sketch(part), "classes").mean for part in parts])
@@ -159,7 +159,7 @@ def test_classes_are_regressions_of_indicators():
     fit = KernelProblem.of_classes(moments, operator, means, shares).fit(0.1)
     indicators = np.eye(3)[labels]
     box = {"bound": (*box["bound"], 1.0, 1.0, 1.0), "center": (*box["center"], 0.0, 0.0, 0.0)}
-    together = skl.FeatureMoments(skl.SomeColumns(waves, 6, which=[0, 1, 2]), **box)
+    together = skl.features.FeatureMoments(skl.features.SomeColumns(waves, 6, which=[0, 1, 2]), **box)
     own = together.sketch(np.column_stack([X, indicators]))
     other = KernelProblem.of(Moments.of(together.inner_sketch(own), "classes"), together, (3, 4, 5)).fit(0.1)
     assert np.allclose(fit.values(X), other.values(X), atol=1e-5)
@@ -214,7 +214,7 @@ def test_predictions_end_where_targets_end(tmp_path):
     model = skl.SketchKernelRegressor(n_frequencies=50, random_state=0).fit(X, y)
     far = model.predict(np.array([[1000.0, 0.0], [-1000.0, 0.0]]))
     assert far == pytest.approx([y.max(), y.min()], rel=1e-9)
-    skl.save_model(model, tmp_path / "m.json")
-    assert np.array_equal(skl.load_model(tmp_path / "m.json").predict(X), model.predict(X))
+    skl.save(model, tmp_path / "m.json")
+    assert np.array_equal(skl.load(tmp_path / "m.json").predict(X), model.predict(X))
     declared = skl.SketchKernelRegressor(n_frequencies=50, bounds=([-5, -5, -50], [5, 5, 50])).fit(X, y)
     assert declared.predict(np.array([[1000.0, 0.0]])) == pytest.approx(50)

@@ -42,7 +42,9 @@ def best_risk(rows):
 
 
 def size(**budget):
-    return skl.design(bounds=(-10, [10] * 10), n_components=10, **budget).part(skl.FourierFeatures).n_frequencies
+    return (
+        skl.design(bounds=(-10, [10] * 10), n_components=10, **budget).part(skl.features.FourierFeatures).n_frequencies
+    )
 
 
 def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
@@ -65,7 +67,7 @@ def test_the_command_designs_for_a_budget(tmp_path):
     given = ["--bounds", "-10,10", "--columns", ",".join("abcdefghij"), "-k", "10", "--n-rows", "100000"]
     found = CliRunner().invoke(app, ["design", *given, "--epsilon", "0.1", "-o", str(tmp_path / "design.json")])
     assert found.exit_code == 0, found.output
-    found = skl.load_design(tmp_path / "design.json").part(skl.FourierFeatures)
+    found = skl.load(tmp_path / "design.json").part(skl.features.FourierFeatures)
     assert found.n_frequencies == size(n_rows=100_000, epsilon=0.1)
 
 
@@ -73,8 +75,8 @@ def test_histograms_are_spared_where_clusters_barely_show():
     shown, hidden = (
         skl.design(bounds=(-10, [10] * 10), n_components=10, n_rows=100_000, epsilon=epsilon) for epsilon in (0.3, 0.1)
     )
-    assert shown.part(skl.Histograms) is not None
-    assert hidden.part(skl.Histograms) is None
+    assert shown.part(skl.features.Histograms) is not None
+    assert hidden.part(skl.features.Histograms) is None
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_clusters_of_no_mixture_are_those_of_draws_from_a_density():
     which, ends = rng.integers(0, K, N), rng.uniform(-9, 9, (2, K, D))
     along = rng.random((N, 1))
     rows = along * ends[0, which] + (1 - along) * ends[1, which] + 0.2 * rng.standard_normal((N, D))
-    waves = skl.design(bounds=BOX, n_components=K, n_rows=N, epsilon=3.0).part(skl.FourierFeatures)
+    waves = skl.design(bounds=BOX, n_components=K, n_rows=N, epsilon=3.0).part(skl.features.FourierFeatures)
     sketch = skl.privatize(waves.with_origin("declared").sketch(rows), epsilon=3.0, seed_for_tests_not_private=0)
     found = skl.SketchKMeans(K, random_state=0).fit_sketch(sketch)
     assert found.outcome_.status is Status.ATOMS

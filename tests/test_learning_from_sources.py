@@ -96,7 +96,7 @@ def test_frames_give_operators_their_names(folder):
     stream = fourier_design(TABLE.to_reader(max_chunksize=999), n_components=3)
     assert type(stream.law.law).__name__ == "LogUniform"
     assert stream.law.widths(3) is None
-    assert operator.part(skl.FourierFeatures).law.widths(3) is not None
+    assert operator.part(skl.features.FourierFeatures).law.widths(3) is not None
 
 
 def test_errors_leave_the_estimator_as_it_was(folder):

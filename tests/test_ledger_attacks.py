@@ -20,7 +20,7 @@ from sketchlearn.sketch.batches import MOST_IDENTITIES, Batches
 from sketchlearn.sketch.ledger import ROUNDING_VARIANCE, Ledger, largest_ratio, profile, smallest_epsilon
 
 X = np.random.default_rng(0).uniform(-5, 5, (20, 2))
-OPERATOR = skl.Histograms.even([-5, -5], [5, 5], bins=4)
+OPERATOR = skl.features.Histograms.even([-5, -5], [5, 5], bins=4)
 
 pytestmark = pytest.mark.filterwarnings("ignore:nobody keeps count")
 
@@ -96,7 +96,7 @@ def test_rows_that_come_while_a_release_is_booked_are_not_in_it(tmp_path):
     """As another thread would add them: they are neither booked nor noted."""
     exact = OPERATOR.sketch(X)
 
-    class Slow(skl.Budget):
+    class Slow(skl.privacy.Budget):
         def reserve(self, ledger, batches=None):
             super().reserve(ledger, batches)
             exact.update(np.tile(X, (50, 1)))
@@ -155,14 +155,14 @@ def test_a_record_of_two_batches_has_paid_for_both():
 
 def test_what_the_caller_tells_is_not_dropped_for_what_the_process_knows(tmp_path):
     elsewhere = skl.privatize(OPERATOR.sketch(X + 1), epsilon=5.0)
-    exact, budget = OPERATOR.sketch(X), skl.Budget(tmp_path / "budget")
+    exact, budget = OPERATOR.sketch(X), skl.privacy.Budget(tmp_path / "budget")
     skl.privatize(exact, epsilon=1.0, delta=1e-6, budget=budget)
     private = skl.privatize(exact, epsilon=1.0, budget=budget, already=elsewhere)
     assert private.ledger.epsilon >= 7.0
 
 
 def test_a_refused_release_is_not_booked(tmp_path):
-    exact, budget = OPERATOR.sketch(X), skl.Budget(tmp_path / "budget")
+    exact, budget = OPERATOR.sketch(X), skl.privacy.Budget(tmp_path / "budget")
     skl.privatize(exact, epsilon=1.0, neighbors="replace")
     with pytest.raises(ValueError, match="different neighbors"):
         skl.privatize(exact, epsilon=1.0, budget=budget)
@@ -170,8 +170,8 @@ def test_a_refused_release_is_not_booked(tmp_path):
 
 
 def test_releases_by_operators_of_different_parts_are_paid_together():
-    one = skl.concatenate([OPERATOR, skl.Histograms.even([-5, -5], [5, 5], bins=3)])
-    two = skl.concatenate([*one.parts, skl.Histograms.even([-5, -5], [5, 5], bins=2)])
+    one = skl.features.concatenate([OPERATOR, skl.features.Histograms.even([-5, -5], [5, 5], bins=3)])
+    two = skl.features.concatenate([*one.parts, skl.features.Histograms.even([-5, -5], [5, 5], bins=2)])
     first = skl.privatize(one.sketch(X), epsilon=1.0)
     both = skl.privatize(two.sketch(X), epsilon=1.0, already=first)
     assert both.ledger.epsilon == 2.0
@@ -269,7 +269,7 @@ def test_two_integers_are_as_private_as_the_profile_says(variance):
 
 @pytest.fixture
 def budget(tmp_path):
-    return skl.Budget(tmp_path / "budget", epsilon=2.0)
+    return skl.privacy.Budget(tmp_path / "budget", epsilon=2.0)
 
 
 def spend(budget, epsilon, i=0):
@@ -289,7 +289,7 @@ def test_an_older_copy_of_a_budget_is_noticed(budget, tmp_path):
 
 def test_another_log_is_no_copy(budget, tmp_path):
     spend(budget, 1.5)
-    other = skl.Budget(tmp_path / "other", epsilon=2.0)
+    other = skl.privacy.Budget(tmp_path / "other", epsilon=2.0)
     for _ in range(2):
         spend(other, 0.1)
     shutil.copy(other.path, budget.path)
@@ -304,20 +304,20 @@ def test_a_budget_that_was_removed_does_not_come_back_without_a_limit(budget):
     assert not budget.path.exists()
     budget.path.touch()
     with pytest.raises(FileNotFoundError, match="there is no budget"):
-        skl.Budget.open(budget.path)
+        skl.privacy.Budget.open(budget.path)
 
 
 def test_a_budget_is_one_file_whatever_becomes_of_links_and_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "away").mkdir()
-    near, link = skl.Budget("budget", epsilon=2.0), tmp_path / "link"
+    near, link = skl.privacy.Budget("budget", epsilon=2.0), tmp_path / "link"
     link.symlink_to(tmp_path / "budget")
-    linked = skl.Budget.open(link)
+    linked = skl.privacy.Budget.open(link)
     spend(linked, 1.5)
     link.unlink()
     link.symlink_to(tmp_path / "away" / "budget")
     monkeypatch.chdir(tmp_path / "away")
-    skl.Budget("budget", epsilon=2.0)
+    skl.privacy.Budget("budget", epsilon=2.0)
     for one in (near, linked):
         with pytest.raises(BudgetError, match="would spend more"):
             spend(one, 1.0)
@@ -328,7 +328,7 @@ def test_hard_links_are_refused(budget, tmp_path):
     os.link(budget.path, tmp_path / "other")
     for path in (budget.path, tmp_path / "other"):
         with pytest.raises(BudgetError, match="several names"):
-            skl.Budget.open(path)
+            skl.privacy.Budget.open(path)
 
 
 def test_a_budget_books_single_releases(budget):

@@ -63,8 +63,8 @@ def test_no_column_of_a_cluster_has_more_than_all_records(table, k):
 def test_shares_that_a_sketch_does_not_tell_say_so(table):
     """Frequencies that are not along the axes: shares added up to half, with errors of a percent."""
     columns = skl.source(table, schema="auto").columns
-    law = skl.frequencies.Gaussian(2.0)
-    waves = skl.FourierFeatures(len(columns), 100, law=law, columns=columns, seed=0)
+    law = skl.features.frequencies.Gaussian(2.0)
+    waves = skl.features.FourierFeatures(len(columns), 100, law=law, columns=columns, seed=0)
     found = skl.Questions(waves.sketch(table)).marginal("code")
     truth = table["code"].value_counts(normalize=True).reindex(found.levels).fillna(0.0).to_numpy()
     assert found.shares.sum() <= 1 + 1e-9

@@ -33,7 +33,7 @@ def all_errors(model):
 
 def precise(rows):
     """An operator whose rounding is too small to matter: integers of few bits have exact products."""
-    return skl.SecondMoments(rows.shape[1], bound=2.0**8)
+    return skl.features.SecondMoments(rows.shape[1], bound=2.0**8)
 
 
 def grid(values, step):
@@ -216,8 +216,8 @@ def test_independent_components_have_errors():
 def test_saved_models_have_the_same_errors(model, tmp_path):
     uniform = np.random.default_rng(8).uniform(size=(500, 2)) @ [[1.0, 0.4], [0.0, 2.0]]
     model.fit(uniform, uniform @ [1.0, 2.0] + np.random.default_rng(9).laplace(size=500))
-    skl.save_model(model, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert loaded.error_bars().to_json() == model.error_bars().to_json()
     assert loaded.intervals().keys() == model.standard_errors_.keys()
     assert all(np.array_equal(e, loaded.standard_errors_[name]) for name, e in model.standard_errors_.items())

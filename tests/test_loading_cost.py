@@ -41,17 +41,17 @@ def design(operator, **changes):
 
 
 def one_per_law(n):
-    return skl.FourierFeatures(9, 20_000, law=Mixture((AdaptedRadius(1.0),) * n))
+    return skl.features.FourierFeatures(9, 20_000, law=Mixture((AdaptedRadius(1.0),) * n))
 
 
 DESIGNS = {
-    "dense": design(skl.FourierFeatures(9, 4, law=Gaussian(1.0)), n_features=16_384, n_frequencies=16_384),
-    "structured": design(skl.FourierFeatures(9, 4, law=Gaussian(1.0), structured=True), n_features=40_000),
-    "quadratic": design(skl.QuadraticFeatures(9, 4, bound=1.0), n_features=65_536, n_directions=10_000),
-    "network": design(skl.ConvolutionalFeatures((28, 28), 4096, pixels=(0, 1), n_filters=4096)),
+    "dense": design(skl.features.FourierFeatures(9, 4, law=Gaussian(1.0)), n_features=16_384, n_frequencies=16_384),
+    "structured": design(skl.features.FourierFeatures(9, 4, law=Gaussian(1.0), structured=True), n_features=40_000),
+    "quadratic": design(skl.features.QuadraticFeatures(9, 4, bound=1.0), n_features=65_536, n_directions=10_000),
+    "network": design(skl.features.ConvolutionalFeatures((28, 28), 4096, pixels=(0, 1), n_filters=4096)),
     "mixture of laws": design(one_per_law(900)),
     "shapes": design(
-        skl.FourierFeatures(300, 5000, law=Shaped(Gaussian(1.0), Gaussian(1.0), ((1.0,) * (300 * 301 // 2),)))
+        skl.features.FourierFeatures(300, 5000, law=Shaped(Gaussian(1.0), Gaussian(1.0), ((1.0,) * (300 * 301 // 2),)))
     ),
 }
 
@@ -67,7 +67,7 @@ def test_a_small_design_cannot_ask_for_much_work(name, drawn):
 
 
 def test_a_file_that_is_trusted_loads(monkeypatch, drawn):
-    operator = skl.FourierFeatures(9, 100, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(9, 100, law=Gaussian(1.0))
     monkeypatch.setattr(loading_limit, "MOST_SECONDS", 1e-6)
     with pytest.raises(skl.FormatError, match="SKETCHLEARN_TRUST_FILES=1"):
         operator_from({**operator.to_json()}, "a design")
@@ -82,7 +82,7 @@ def test_diagonal_shapes_cost_no_matrices(drawn):
     cost = law.cost(4000, 10)
     assert cost.operations < 100_000_000
     assert cost.bytes < 20_000_000
-    operator = skl.FourierFeatures(4000, 10, law=law)
+    operator = skl.features.FourierFeatures(4000, 10, law=law)
     assert operator_from(operator.to_json(), "a design") == operator
     assert sum(drawn) < 4 * 4000 * 10 + 1000
 
@@ -160,7 +160,7 @@ def test_a_parameter_cannot_ask_for_memory():
 
 def test_words_among_numbers_take_no_room():
     """NumPy would make room for the longest word in each place: 4 GB for a file of 1.2 MB."""
-    form = json.loads(design(skl.FourierFeatures(9, 4, law=Gaussian(1.0))))["operator"]
+    form = json.loads(design(skl.features.FourierFeatures(9, 4, law=Gaussian(1.0))))["operator"]
     words = ["x" * 1_000_000] + [0.0] * 999
     with pytest.raises(skl.FormatError, match="center must be 1000 finite numbers"):
         operator_from({**form, "n_features": 1000, "center": words}, "a design")
@@ -183,11 +183,11 @@ def test_designs_of_ordinary_use_have_room():
 
 
 def test_costs_add_up():
-    one = skl.FourierFeatures(9, 100, law=Gaussian(1.0))
-    both = skl.concatenate([one, one])
+    one = skl.features.FourierFeatures(9, 100, law=Gaussian(1.0))
+    both = skl.features.concatenate([one, one])
     assert both.cost.operations > 2 * one.cost.operations
     assert both.cost.bytes == 2 * one.cost.bytes
-    assert skl.SecondMoments(9, bound=1.0).cost == Cost()
+    assert skl.features.SecondMoments(9, bound=1.0).cost == Cost()
 
 
 @pytest.mark.slow

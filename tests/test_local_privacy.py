@@ -17,7 +17,7 @@ from sketchlearn.sketch.bits import RandomisedResponse, sent_columns
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
 D, M = 3, 20
-OPERATOR = skl.FourierFeatures(D, M, law=Gaussian(1.0), wave="square", seed=3).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(D, M, law=Gaussian(1.0), wave="square", seed=3).with_origin("declared")
 ROWS = np.random.default_rng(0).normal(size=(400, D))
 
 
@@ -163,21 +163,21 @@ def test_the_ledger_speaks_of_local_privacy():
     assert ledger.local
     assert ledger.private
     assert str(ledger).startswith("local privacy: epsilon 2 for replacing one record; randomised response")
-    assert skl.Ledger.from_json(ledger.to_json()) == ledger
+    assert skl.privacy.Ledger.from_json(ledger.to_json()) == ledger
 
 
 def test_messages_add_up_and_travel():
     messages = [OPERATOR.pack(ROWS[i : i + 100], epsilon=2.0).to_bytes() for i in range(0, 400, 100)]
     server = skl.Sketch(OPERATOR)
     for message in messages:
-        server.update_packed(skl.PrivateBits.from_bytes(message))
+        server.update_packed(skl.privacy.PrivateBits.from_bytes(message))
     assert server.count == 400
     assert (server.ledger.epsilon, server.ledger.composition, server.ledger.releases) == (2.0, "parallel", 4)
-    one = OPERATOR.sketch_packed(skl.PrivateBits.from_bytes(messages[0]))
+    one = OPERATOR.sketch_packed(skl.privacy.PrivateBits.from_bytes(messages[0]))
     assert server.ledger.sum_variance == pytest.approx(4 * one.ledger.sum_variance)
     assert skl.from_bytes(server.to_bytes()) == server
     np.testing.assert_array_equal(
-        server.sums, sum(OPERATOR.sketch_packed(skl.PrivateBits.from_bytes(m)).sums for m in messages)
+        server.sums, sum(OPERATOR.sketch_packed(skl.privacy.PrivateBits.from_bytes(m)).sums for m in messages)
     )
 
 
@@ -190,7 +190,7 @@ def test_clusters_are_learned_from_a_few_bits_of_each_reading():
     rng = np.random.default_rng(5)
     centers = np.array([[-4.0, -4.0], [4.0, -4.0], [0.0, 5.0]])
     X = centers[rng.integers(3, size=60_000)] + 0.7 * rng.standard_normal((60_000, 2))
-    operator = skl.design(bounds=([-9, -9], [9, 9]), n_components=3, wave="square").part(skl.FourierFeatures)
+    operator = skl.design(bounds=([-9, -9], [9, 9]), n_components=3, wave="square").part(skl.features.FourierFeatures)
     model = skl.SketchKMeans(3, random_state=0).fit_sketch(operator.sketch_packed(operator.pack(X, epsilon=4.0)))
     found = model.cluster_centers_[np.argmin(np.sum((model.cluster_centers_ - centers[:, None]) ** 2, axis=2), axis=1)]
     assert np.max(np.abs(found - centers)) < 0.35
@@ -212,7 +212,7 @@ def test_misuse_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="leave out weights"):
         OPERATOR.sketch_packed(bits, sample_weight=np.ones(400))
     with pytest.raises(ValueError, match="40 bits, but this operator gives 42"):
-        skl.FourierFeatures(D, 21, law=Gaussian(1.0), wave="square").sketch_packed(bits)
+        skl.features.FourierFeatures(D, 21, law=Gaussian(1.0), wave="square").sketch_packed(bits)
     with pytest.raises(ValueError, match="private sketch and an exact one"):
         OPERATOR.sketch(ROWS).update_packed(bits)
     with pytest.raises(ValueError, match="cannot take in records"):
@@ -237,12 +237,12 @@ def test_damaged_and_boastful_bytes_are_refused():
     data = OPERATOR.pack(ROWS[:5], epsilon=2.0).to_bytes()
     for bad in (b"", data[:-1], data + b"\0", b"x" + data[1:], data[:-1] + b"\xff"):
         with pytest.raises(ValueError, match=r"private bits|each reading needs"):
-            skl.PrivateBits.from_bytes(bad)
+            skl.privacy.PrivateBits.from_bytes(bad)
     claimed = data[:16] + np.float64(0.5).tobytes() + data[24:]
     with pytest.raises(ValueError, match=r"spend more than epsilon 0\.5"):
-        skl.PrivateBits.from_bytes(claimed)
+        skl.privacy.PrivateBits.from_bytes(claimed)
     with pytest.raises(ValueError, match=r"read them with PrivateBits\.from_bytes"):
-        skl.PackedBits.from_bytes(data)
+        skl.features.PackedBits.from_bytes(data)
 
 
 def test_mechanisms_of_merged_releases_are_all_named():
@@ -250,7 +250,7 @@ def test_mechanisms_of_merged_releases_are_all_named():
     both = (OPERATOR.sketch_packed(OPERATOR.pack(ROWS, epsilon=2.0)) + laplace).ledger
     assert both.mechanism == "discrete Laplace and randomised response"
     assert both.epsilon == 3.0
-    assert skl.Ledger.from_json(both.to_json()) == both
+    assert skl.privacy.Ledger.from_json(both.to_json()) == both
 
 
 def test_the_true_bits_are_sent_as_often_as_the_rule_says():

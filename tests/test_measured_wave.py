@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import sketchlearn as skl
 from sketchlearn.features.waves import NAMED, FourierSeries
 
-LAW = skl.frequencies.Gaussian(1.0)
+LAW = skl.features.frequencies.Gaussian(1.0)
 CENTERS = 4.0 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
 
 
@@ -34,7 +34,7 @@ def device(operator, rows, rng=None):
 @pytest.mark.parametrize("wave", [*NAMED, FourierSeries((0.3, 0.1j))])
 @given(seed=st.integers(0, 2**32 - 1), cut=st.integers(0, 9))
 def test_features_of_the_operator_give_its_sketch(wave, seed, cut):
-    operator = skl.FourierFeatures(3, 20, law=LAW, wave=wave, seed=seed % 5)
+    operator = skl.features.FourierFeatures(3, 20, law=LAW, wave=wave, seed=seed % 5)
     rows = np.random.default_rng(seed).standard_normal((9, 3))
     features = operator.features(rows)
     assert operator.sketch_features(features) == operator.sketch(rows)
@@ -43,7 +43,7 @@ def test_features_of_the_operator_give_its_sketch(wave, seed, cut):
 
 
 def test_weights_are_repetitions():
-    operator = skl.FourierFeatures(3, 20, law=LAW)
+    operator = skl.features.FourierFeatures(3, 20, law=LAW)
     features = operator.features(rows_of(5, 0))
     weighted = operator.sketch_features(features, sample_weight=[1, 0, 3, 2, 1])
     assert weighted == operator.sketch_features(features.repeat([1, 0, 3, 2, 1], axis=0))
@@ -53,9 +53,11 @@ def test_weights_are_repetitions():
 def test_clusters_from_a_device_that_nobody_knows(is_complex):
     """As good as those of the sketch of the rows: within 1 % of their squared error."""
     rng, X = np.random.default_rng(0), rows_of(20_000, 1)
-    operator = skl.FourierFeatures(3, 300, law=LAW, wave=skl.waves.Triangle(complex=is_complex), seed=2)
+    operator = skl.features.FourierFeatures(
+        3, 300, law=LAW, wave=skl.features.waves.Triangle(complex=is_complex), seed=2
+    )
     known = rows_of(100, 2)
-    measured = skl.measured_wave(operator, known, device(operator, known, rng))
+    measured = skl.features.measured_wave(operator, known, device(operator, known, rng))
     assert measured.offset == pytest.approx(0.1, abs=0.01)
     assert measured.left == pytest.approx(0.02 / device(operator, X).real.std(), rel=0.1)
     truth = np.fft.fft(amplifier(np.arange(4096) / 4096)) / 4096
@@ -67,12 +69,14 @@ def test_clusters_from_a_device_that_nobody_knows(is_complex):
     for part in np.array_split(X, 7):
         sketch.update_features(measured.adapted(device(operator, part, rng)))
     found = skl.SketchKMeans(4, random_state=0).fit_sketch(sketch)
-    exact = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.FourierFeatures(3, 300, law=LAW, seed=2).sketch(X))
+    exact = skl.SketchKMeans(4, random_state=0).fit_sketch(
+        skl.features.FourierFeatures(3, 300, law=LAW, seed=2).sketch(X)
+    )
     assert found.score(X) > 1.01 * exact.score(X)  # both are negative
 
 
 def test_what_is_wrong_is_said():
-    operator = skl.FourierFeatures(3, 20, law=LAW, wave="triangle")
+    operator = skl.features.FourierFeatures(3, 20, law=LAW, wave="triangle")
     rows = rows_of(10, 0)
     features = operator.features(rows)
     with pytest.raises(ValueError, match="rows of 20 numbers, not 10 x 19"):
@@ -89,14 +93,14 @@ def test_what_is_wrong_is_said():
         sketch.update_features(np.nan * np.ones((1, 20)))
     assert np.array_equal(sketch.sums, before)
     with pytest.raises(ValueError, match="FourierFeatures, not means and second moments"):
-        skl.SecondMoments(3, bound=1.0).sketch_features(features)
+        skl.features.SecondMoments(3, bound=1.0).sketch_features(features)
     with pytest.raises(ValueError, match="leave out subsample"):
-        skl.FourierFeatures(3, 20, law=LAW, subsample=5).sketch_features(features)
+        skl.features.FourierFeatures(3, 20, law=LAW, subsample=5).sketch_features(features)
     with pytest.raises(ValueError, match="do not follow the phases"):
-        skl.measured_wave(operator, rows, features[::-1])
+        skl.features.measured_wave(operator, rows, features[::-1])
     with pytest.raises(ValueError, match="needs a dither"):
-        skl.measured_wave(skl.FourierFeatures(3, 20, law=LAW), rows, features)
+        skl.features.measured_wave(skl.features.FourierFeatures(3, 20, law=LAW), rows, features)
     with pytest.raises(ValueError, match="there are 10 rows, but features of 9"):
-        skl.measured_wave(operator, rows, features[:9])
+        skl.features.measured_wave(operator, rows, features[:9])
     with pytest.raises(ValueError, match="too few to find a wave"):
-        skl.measured_wave(operator, rows[:1], features[:1])
+        skl.features.measured_wave(operator, rows[:1], features[:1])

@@ -50,7 +50,9 @@ def mixture_of(model):
 
 
 def operator_of(wave, scale=2.0, m=80):
-    return skl.FourierFeatures(D, m, law=skl.frequencies.Gaussian(scale), wave=wave, center=[0.5] * D, seed=1)
+    return skl.features.FourierFeatures(
+        D, m, law=skl.features.frequencies.Gaussian(scale), wave=wave, center=[0.5] * D, seed=1
+    )
 
 
 @every_model

@@ -15,7 +15,9 @@ from sketchlearn.privacy.mechanisms import DiscreteLaplace
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare, bernoulli, geometric, polya
 
 CERTAIN = 1e-6  # the probability that a test of statistics fails by chance
-OPERATOR = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(2, 30, law=skl.features.frequencies.Gaussian(1.0), seed=1).with_origin(
+    "declared"
+)
 ROWS = np.random.default_rng(0).normal(size=(600, 2))
 PARTIES = 6
 
@@ -151,7 +153,7 @@ def test_too_few_shares_are_refused_in_a_sentence():
 
 
 def test_histograms_and_moments_of_too_few_shares_are_refused():
-    counts = skl.Histograms.even([-5, -5], [5, 5], 8)
+    counts = skl.features.Histograms.even([-5, -5], [5, 5], 8)
     moments = skl.design(bounds=([-5, -5], [5, 5]), task="moments")
     of_counts, of_moments = shares(operator=counts)[0], shares(operator=moments)
     with pytest.raises(ValueError, match="not private yet"):
@@ -238,13 +240,13 @@ def test_counts_of_shares_are_never_cut_off():
 
 def test_a_ledger_of_shares_is_read_back_and_old_ones_have_none():
     share = shares()[0]
-    assert skl.Ledger.from_json(share.ledger.to_json()) == share.ledger
+    assert skl.privacy.Ledger.from_json(share.ledger.to_json()) == share.ledger
     plain = skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0).ledger
     assert not {"parties", "shares"} & plain.to_json().keys()
 
 
 def test_shares_are_booked(tmp_path):
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=1.5)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=1.5)
     shares(n=1, budget=budget)
     assert budget.spent.epsilon == 1.0
     with pytest.raises(ValueError, match="more than the budget has"):

@@ -82,7 +82,7 @@ def test_values_that_are_not_finite_are_refused(operator, value, kind):
 
 
 def test_rows_beyond_the_bound_can_be_refused():
-    strict = skl.CellSums.at_points(
+    strict = skl.features.CellSums.at_points(
         np.zeros((2, 1)), bound=np.ones(1), center=np.zeros(1), units=np.ones(1), outside="refuse"
     )
     with pytest.raises(ValueError, match=r"row 1, column 0 is 2\.0, beyond the bound"):
@@ -105,7 +105,7 @@ def test_rows_beyond_the_bound_can_be_refused():
 def test_impossible_cells_are_refused(operator, changed, message):
     form = {**operator.to_json(), **changed}
     with pytest.raises(ValueError, match=message):
-        skl.CellSums.from_json(form)
+        skl.features.CellSums.from_json(form)
 
 
 def test_many_coordinates_are_learned_from_cells_at_a_pilot():
@@ -119,10 +119,13 @@ def test_many_coordinates_are_learned_from_cells_at_a_pilot():
 
 def test_frequencies_are_asked_for_and_tell_unknown_numbers():
     assert skl.SketchKMeans(3, random_state=0).fit(X).outcome_.status is Status.STEP
-    assert skl.SketchKMeans(3, n_frequencies=300, random_state=0).fit(X).sketch_.operator.part(skl.CellSums) is None
+    assert (
+        skl.SketchKMeans(3, n_frequencies=300, random_state=0).fit(X).sketch_.operator.part(skl.features.CellSums)
+        is None
+    )
     unknown = skl.SketchKMeans("auto", max_clusters=40, random_state=0)
-    assert unknown.fit(X[:2000]).sketch_.operator.part(skl.CellSums) is None
-    assert skl.design(X, n_components=K).part(skl.CellSums) is None
+    assert unknown.fit(X[:2000]).sketch_.operator.part(skl.features.CellSums) is None
+    assert skl.design(X, n_components=K).part(skl.features.CellSums) is None
 
 
 def test_far_rows_that_the_sample_lacks_have_centers():

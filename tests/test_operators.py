@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_fourier_features_are_exponentials():
-    operator = skl.FourierFeatures(5, 200, law=Gaussian(2.0), center=np.arange(5.0))
+    operator = skl.features.FourierFeatures(5, 200, law=Gaussian(2.0), center=np.arange(5.0))
     X = RNG.standard_normal((1000, 5)) + np.arange(5)
     exact = np.exp(1j * (X - operator.middle) @ operator.frequencies)
     assert np.abs(operator.features(X) - exact).max() < 1e-5
@@ -35,7 +35,7 @@ def test_fourier_features_are_exponentials():
 
 
 def test_weighted_features_are_weighted():
-    operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Weighted(1.0, n_components=5))
+    operator = skl.features.FourierFeatures(3, 100, law=skl.features.frequencies.Weighted(1.0, n_components=5))
     X = RNG.standard_normal((50, 3))
     exact = operator.feature_weights * np.exp(1j * X @ operator.frequencies)
     assert operator.feature_weights.max() < 1
@@ -47,8 +47,13 @@ def test_asymmetric_features_average_to_the_kernel():
     """f(t + xi) against exp: the mean over frequencies and dithers is F_1 times the kernel."""
     x, y = np.array([[0.3, -0.2]]), np.array([[0.9, 0.4]])
     kernel_value = np.exp(-np.sum((x - y) ** 2) / 2)
-    for wave in (skl.waves.Square(), skl.waves.Sawtooth(), skl.waves.Triangle(), skl.waves.Cosine()):
-        operator = skl.FourierFeatures(2, 200_000, law=Gaussian(1.0), wave=wave, seed=1)
+    for wave in (
+        skl.features.waves.Square(),
+        skl.features.waves.Sawtooth(),
+        skl.features.waves.Triangle(),
+        skl.features.waves.Cosine(),
+    ):
+        operator = skl.features.FourierFeatures(2, 200_000, law=Gaussian(1.0), wave=wave, seed=1)
         learned = np.exp(1j * (y @ operator.frequencies + operator.dither))
         estimate = np.mean(operator.features(x) * learned.conj()) / wave.coefficient()
         assert abs(estimate - kernel_value) < 0.02  # five standard deviations
@@ -56,7 +61,7 @@ def test_asymmetric_features_average_to_the_kernel():
 
 @pytest.mark.parametrize("d", [8, 20, 100])
 def test_structured_frequencies_are_like_dense_ones(d):
-    operator = skl.FourierFeatures(d, 2048, law=Gaussian(2.0), structured=True, seed=1)
+    operator = skl.features.FourierFeatures(d, 2048, law=Gaussian(2.0), structured=True, seed=1)
     lengths = np.linalg.norm(operator.frequencies, axis=0)
     assert np.mean(lengths**2) == pytest.approx(d / 4, rel=0.05)
     X = RNG.standard_normal((20, d)) / d**0.5
@@ -66,11 +71,11 @@ def test_structured_frequencies_are_like_dense_ones(d):
 
 
 def test_subsampling_is_unbiased_and_contributes_to_r_frequencies():
-    operator = skl.FourierFeatures(3, 120, law=Gaussian(1.0), subsample=20, seed=2)
+    operator = skl.features.FourierFeatures(3, 120, law=Gaussian(1.0), subsample=20, seed=2)
     X = RNG.standard_normal((20_000, 3))
     features = operator.features(X)
     assert np.all(np.count_nonzero(features, axis=1) == 20)
-    everything = skl.FourierFeatures(3, 120, law=Gaussian(1.0), seed=2).sketch(X).mean
+    everything = skl.features.FourierFeatures(3, 120, law=Gaussian(1.0), seed=2).sketch(X).mean
     # Each part has variance at most 6 over 20,000 records: 5 standard deviations.
     assert np.abs(operator.sketch(X).mean - everything).max() < 5 * np.sqrt(6 / 20_000)
     used = np.count_nonzero(features.reshape(len(X), 6, 20).any(axis=2), axis=0)
@@ -78,7 +83,7 @@ def test_subsampling_is_unbiased_and_contributes_to_r_frequencies():
 
 
 def test_quadratic_features_are_squares():
-    operator = skl.QuadraticFeatures(4, 50, bound=10.0, center=[1.0, 2.0, 3.0, 4.0])
+    operator = skl.features.QuadraticFeatures(4, 50, bound=10.0, center=[1.0, 2.0, 3.0, 4.0])
     X = RNG.standard_normal((300, 4)) + np.arange(1, 5)
     exact = ((X - operator.middle) @ operator.directions) ** 2
     assert np.allclose(np.linalg.norm(operator.directions, axis=0), 2.0)
@@ -87,7 +92,7 @@ def test_quadratic_features_are_squares():
 
 
 def test_quadratic_features_stay_below_their_ceiling():
-    operator = skl.QuadraticFeatures(300, 20, bound=1.0)
+    operator = skl.features.QuadraticFeatures(300, 20, bound=1.0)
     for direction in operator.directions.T:
         row = direction / np.linalg.norm(direction) * (1 - 1e-7)
         assert np.abs(operator.sketch([row]).sums).max() <= operator.ceiling
@@ -95,7 +100,7 @@ def test_quadratic_features_stay_below_their_ceiling():
 
 def test_second_moments_are_exact_to_their_fixed_point():
     X = RNG.standard_normal((5000, 6)) * [1, 10, 100, 1, 1, 1] + 5
-    operator = skl.SecondMoments(6, bound=[8, 80, 800, 8, 8, 8], center=[5] * 6)
+    operator = skl.features.SecondMoments(6, bound=[8, 80, 800, 8, 8, 8], center=[5] * 6)
     mean, products = operator.split(operator.sketch(X).mean)
     y = X - 5
     units = np.array([8, 80, 800, 8, 8, 8])
@@ -108,7 +113,7 @@ def test_products_that_would_tie_are_rounded_the_same_in_any_order():
     """A product half-way between integers would go to the even sum, so that what was added before would matter."""
     halves = np.float64(2.0**-16) * np.arange(1, 2**10)  # products of two are odd multiples of 2^-31, and others
     X = np.column_stack([halves, halves[::-1] * 2, 1 - halves])
-    operator = skl.SecondMoments(3, bound=1.0)
+    operator = skl.features.SecondMoments(3, bound=1.0)
     one_by_one = sum((operator.sketch(X[i : i + 1]) for i in range(1, 60)), operator.sketch(X[:1]))
     assert operator.sketch(X[:60]) == operator.sketch(X[:60][::-1]) == one_by_one
     assert np.array_equal(operator.sketch(X).sums, operator.write_rows(X, 1)[0].sum(axis=0))
@@ -118,7 +123,7 @@ def test_products_that_would_tie_are_rounded_the_same_in_any_order():
 def test_second_moments_at_a_corner_reach_their_ceiling_and_no_more(rounding):
     """Factors and last bits are rounded up for some bounds: sensitivities rest on the integers all the same."""
     bounds = RNG.uniform(1e-3, 1e3, 200)
-    operator = skl.SecondMoments(200, bound=bounds, rounding=rounding)
+    operator = skl.features.SecondMoments(200, bound=bounds, rounding=rounding)
     integers, bad = operator.write_rows(np.stack([bounds, -bounds]), 1)
     assert bad == -1
     assert np.all(np.abs(integers) == operator.ceiling)
@@ -126,25 +131,28 @@ def test_second_moments_at_a_corner_reach_their_ceiling_and_no_more(rounding):
 
 def test_second_moments_of_before_are_rounded_twice():
     """Files and pickles without the field were made so; what is made so does not add up with what is rounded once."""
-    new, old = skl.SecondMoments(2, bound=3.0), skl.SecondMoments(2, bound=3.0, rounding="twice")
+    new, old = skl.features.SecondMoments(2, bound=3.0), skl.features.SecondMoments(2, bound=3.0, rounding="twice")
     form = old.to_json()
     assert "rounding" not in form
     assert new.to_json()["rounding"] == "once"
-    assert skl.Operator.from_json(form) == old != new == skl.Operator.from_json(new.to_json())
-    unpickled = object.__new__(skl.SecondMoments)
+    assert skl.extend.Operator.from_json(form) == old != new == skl.extend.Operator.from_json(new.to_json())
+    unpickled = object.__new__(skl.features.SecondMoments)
     unpickled.__setstate__({name: value for name, value in new.__getstate__().items() if name != "rounding"})
     assert unpickled == old
     with pytest.raises(ValueError, match="their roundings differ"):
         new.sketch(np.eye(2)) + old.sketch(np.eye(2))
     with pytest.raises(ValueError, match="rounding must be 'once' or 'twice', not 3"):
-        skl.SecondMoments(2, bound=3.0, rounding=3)
+        skl.features.SecondMoments(2, bound=3.0, rounding=3)
     with pytest.raises(ValueError, match="too small to divide by: rescale"):
-        skl.SecondMoments(2, bound=1e-310)
+        skl.features.SecondMoments(2, bound=1e-310)
 
 
 def test_concatenated_parts_are_the_parts():
-    parts = [skl.SecondMoments(2, bound=9.0), skl.FourierFeatures(2, 5, law=Gaussian(1.0), wave="cosine")]
-    both = skl.concatenate(parts)
+    parts = [
+        skl.features.SecondMoments(2, bound=9.0),
+        skl.features.FourierFeatures(2, 5, law=Gaussian(1.0), wave="cosine"),
+    ]
+    both = skl.features.concatenate(parts)
     X = RNG.standard_normal((40, 2))
     for part, (same, sums) in zip(parts, both.pieces(both.sketch(X).sums), strict=True):
         assert same == part
@@ -154,7 +162,7 @@ def test_concatenated_parts_are_the_parts():
 
 
 def test_centers_are_float32_so_that_the_type_of_rows_does_not_matter():
-    operator = skl.FourierFeatures(1, 30, law=Gaussian(1.0), center=[0.1])
+    operator = skl.features.FourierFeatures(1, 30, law=Gaussian(1.0), center=[0.1])
     X = RNG.standard_normal((1000, 1)).astype(np.float32)
     assert operator.center == (float(np.float32(0.1)),)
     assert operator.sketch(X) == operator.sketch(X.astype(np.float64))
@@ -162,23 +170,23 @@ def test_centers_are_float32_so_that_the_type_of_rows_does_not_matter():
 
 def test_far_from_the_origin_a_center_keeps_precision():
     X = RNG.standard_normal((2000, 2))
-    near = skl.FourierFeatures(2, 50, law=Gaussian(1.0))
-    far = skl.FourierFeatures(2, 50, law=Gaussian(1.0), center=[1e6, 1e6])
+    near = skl.features.FourierFeatures(2, 50, law=Gaussian(1.0))
+    far = skl.features.FourierFeatures(2, 50, law=Gaussian(1.0), center=[1e6, 1e6])
     assert np.abs(far.sketch(X + 1e6).mean - near.sketch(X).mean).max() < 1e-6
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, bool, np.float16, np.longdouble])
 def test_other_number_types(dtype):
     X = RNG.integers(0, 2, (50, 3)).astype(dtype)
-    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(3, 10, law=Gaussian(1.0))
     assert operator.sketch(X) == operator.sketch(X.astype(np.float64))
 
 
 def test_operators_are_values():
-    a, b = (skl.FourierFeatures(2, 4, law=Gaussian(1.0), seed=3) for _ in range(2))
+    a, b = (skl.features.FourierFeatures(2, 4, law=Gaussian(1.0), seed=3) for _ in range(2))
     assert a == b
     assert hash(a) == hash(b)
-    assert eval(repr(a), {**vars(skl.frequencies), **vars(skl.waves), **vars(skl)}) == a
+    assert eval(repr(a), {**vars(skl.features.frequencies), **vars(skl.features.waves), **vars(skl.features)}) == a
     with pytest.raises(AttributeError):
         a.seed = 4
 
@@ -186,7 +194,7 @@ def test_operators_are_values():
 def test_unaligned_and_read_only_rows():
     packed = np.zeros(20, np.dtype([("tag", "i1"), ("row", "f4", 3)]))
     packed["row"] = RNG.standard_normal((20, 3))
-    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(3, 10, law=Gaussian(1.0))
     rows = packed["row"]
     assert not rows.flags.aligned
     copied = np.ascontiguousarray(rows)
@@ -197,12 +205,12 @@ def test_unaligned_and_read_only_rows():
 def test_memory_maps(tmp_path):
     X = RNG.standard_normal((100, 3)).astype(np.float32)
     np.save(tmp_path / "rows.npy", X)
-    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(3, 10, law=Gaussian(1.0))
     assert operator.sketch(np.load(tmp_path / "rows.npy", mmap_mode="r")) == operator.sketch(X)
 
 
 def test_progress_goes_to_standard_error(capfd):
-    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(3, 10, law=Gaussian(1.0))
     operator.sketch(np.ones((100, 3)), progress=True)
     out, err = capfd.readouterr()
     assert out == ""
@@ -210,7 +218,7 @@ def test_progress_goes_to_standard_error(capfd):
 
 
 def test_structured_frequencies_are_not_multiplied_out():
-    operator = skl.FourierFeatures(100, 256, law=Gaussian(1.0), structured=True)
+    operator = skl.features.FourierFeatures(100, 256, law=Gaussian(1.0), structured=True)
     operator.sketch(np.ones((2, 100))).mean  # noqa: B018
     assert "frequencies" not in vars(operator)
 
@@ -221,13 +229,13 @@ def test_numbers_of_threads():
     assert kernel.n_threads(-2) == max(1, cores - 1)
     assert kernel.n_threads(-1000) == 1
     X = np.ones((5, 3))
-    operator = skl.FourierFeatures(3, 10, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(3, 10, law=Gaussian(1.0))
     assert operator.sketch(X, n_jobs=-1) == operator.sketch(X, n_jobs=2**40) == operator.sketch(X, n_jobs=1)
 
 
 def test_native_arrays_are_never_copied_behind_the_back():
     """A strided weight or sum would be converted into a temporary: the result would be lost, or read after its end."""
-    operator = skl.FourierFeatures(2, 4, law=Gaussian(1.0))
+    operator = skl.features.FourierFeatures(2, 4, law=Gaussian(1.0))
     X = np.zeros((10, 2))
     with pytest.raises(TypeError):
         operator.add_rows(X, np.ones(20, np.int64)[::2], 1, np.zeros(8, np.int64))
@@ -300,7 +308,7 @@ def test_identity_is_not_kept_by_a_copy_with_other_columns():
 def test_identity_of_designs_without_random_numbers():
     """`info` showed the digest of nothing for all of them."""
     nothing = hashlib.sha256().hexdigest()
-    designs = [skl.SecondMoments(2, bound=bound) for bound in (1.0, 2.0)]
+    designs = [skl.features.SecondMoments(2, bound=bound) for bound in (1.0, 2.0)]
     designs.append(skl.design(RNG.standard_normal((500, 80)), n_components=3))
     assert [operator.digest for operator in designs] == [nothing] * 3
     assert len({nothing, *(operator.identity for operator in designs)}) == 4

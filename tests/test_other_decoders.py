@@ -41,7 +41,7 @@ def separated(wave, m=10 * K * D):
     X = MEANS[rng.integers(K, size=N)] + rng.standard_normal((N, D))
     scale = np.sqrt(D * np.sqrt(10 * K * D / m))
     law = Probed(Gaussian(scale), units=(1.0,) * D, spread=tuple(X.std(axis=0)))
-    sketch = skl.FourierFeatures(D, m, law=law, wave=wave, center=X.mean(axis=0), seed=1).sketch(X)
+    sketch = skl.features.FourierFeatures(D, m, law=law, wave=wave, center=X.mean(axis=0), seed=1).sketch(X)
     return Problem.of(Target.of(sketch), K)
 
 
@@ -85,7 +85,7 @@ def test_genetic_without_refinement_keeps_the_cost_of_its_best_set():
 
 def test_pruning_leaves_one():
     """Where all components turn against the sketch, the least bad one is left: SciPy's nnls crashes on none."""
-    operator = skl.FourierFeatures(1, 4, law=Gaussian(1.0), seed=0)
+    operator = skl.features.FourierFeatures(1, 4, law=Gaussian(1.0), seed=0)
     target = Target.of(operator.sketch(np.zeros((100, 1))))
     places = np.linspace(-10, 10, 2001)[:, None]
     found = Mixture(Dirac(), np.full(len(places), 1 / len(places)), places, np.zeros((len(places), 0)))
@@ -100,7 +100,7 @@ def test_points_are_centers(decoder):
     """The literature's k-means: as many points as clusters, with the shares of the records around them."""
     rng = np.random.default_rng(0)
     X = MEANS[rng.integers(K, size=N)] + 0.1 * rng.standard_normal((N, D))
-    sketch = skl.FourierFeatures(D, 20 * K * D, law=Gaussian(4.0), seed=1).sketch(X)
+    sketch = skl.features.FourierFeatures(D, 20 * K * D, law=Gaussian(4.0), seed=1).sketch(X)
     one, two = (skl.SketchKMeans(K, decoder=decoder, random_state=0).fit_sketch(sketch) for _ in range(2))
     np.testing.assert_array_equal(one.cluster_centers_, two.cluster_centers_)
     distances = cdist(MEANS, one.cluster_centers_)
@@ -172,7 +172,7 @@ def test_a_search_that_failed_says_so(seed, m):
     rng, scale = np.random.default_rng(seed), 2.5 * 4 ** (1 / 8)
     centers = scale * rng.standard_normal((4, 8))
     X = np.clip(centers[rng.integers(0, 4, 20_000)] + rng.standard_normal((20_000, 8)), -12, 12)
-    sketch = skl.FourierFeatures(8, m, law=skl.frequencies.Gaussian(scale), seed=seed).sketch(X)
+    sketch = skl.features.FourierFeatures(8, m, law=skl.features.frequencies.Gaussian(scale), seed=seed).sketch(X)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = skl.SketchKMeans(4, random_state=seed).fit_sketch(sketch)

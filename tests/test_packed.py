@@ -17,11 +17,13 @@ D = 9
 RNG = np.random.default_rng(0)
 ROWS = 20 * RNG.normal(size=(700, D))
 OPERATORS = {
-    "complex": skl.FourierFeatures(D, 50, law=Gaussian(1.0), wave="square", seed=3),
-    "real": skl.FourierFeatures(D, 128, law=Gaussian(1.0), wave=Square(complex=False), seed=4),
-    "structured": skl.FourierFeatures(D, 37, law=Gaussian(1.0), wave="square", structured=True, seed=5),
+    "complex": skl.features.FourierFeatures(D, 50, law=Gaussian(1.0), wave="square", seed=3),
+    "real": skl.features.FourierFeatures(D, 128, law=Gaussian(1.0), wave=Square(complex=False), seed=4),
+    "structured": skl.features.FourierFeatures(D, 37, law=Gaussian(1.0), wave="square", structured=True, seed=5),
     **{
-        f"{kind.__name__} {bits}": skl.FourierFeatures(D, 41, law=Gaussian(1.0), wave=kind(bits, bits % 2 == 0), seed=6)
+        f"{kind.__name__} {bits}": skl.features.FourierFeatures(
+            D, 41, law=Gaussian(1.0), wave=kind(bits, bits % 2 == 0), seed=6
+        )
         for bits in range(2, 9)
         for kind in (QuantizedCosine, QuantizedSawtooth)
     },
@@ -134,9 +136,9 @@ def test_golden_bytes():
 def test_what_cannot_be_packed():
     bits = OPERATOR.pack(ROWS[:3])
     for operator in (
-        skl.FourierFeatures(D, 60, law=Gaussian(1.0)),
-        skl.FourierFeatures(D, 60, law=Gaussian(1.0), wave="square", subsample=20),
-        skl.SecondMoments(D, bound=100.0),
+        skl.features.FourierFeatures(D, 60, law=Gaussian(1.0)),
+        skl.features.FourierFeatures(D, 60, law=Gaussian(1.0), wave="square", subsample=20),
+        skl.features.SecondMoments(D, bound=100.0),
     ):
         with pytest.raises(ValueError, match="not single bits, nor a few: use wave"):
             operator.pack(ROWS)
@@ -155,7 +157,7 @@ def test_what_cannot_be_packed():
         finer.sketch_packed(bits)
     with pytest.raises(ValueError, match="randomised responses are of single bits"):
         finer.with_origin("declared").pack(ROWS, epsilon=1.0)
-    one_bit = skl.FourierFeatures(D, 82, law=Gaussian(1.0), wave="square").with_origin("declared")
+    one_bit = skl.features.FourierFeatures(D, 82, law=Gaussian(1.0), wave="square").with_origin("declared")
     with pytest.raises(ValueError, match="private bits are of wave='square'"):
         finer.sketch_packed(one_bit.pack(ROWS, epsilon=1.0))
     heavy = OPERATOR.sketch_packed(bits, sample_weight=[2**60] * 3)

@@ -169,7 +169,7 @@ def test_copies_are_whole():
 def test_many_columns_are_compressed_by_themselves(monkeypatch):
     monkeypatch.setattr("sketchlearn.estimators.principal_components.MOST_EXACT_COLUMNS", 7)
     fitted = skl.SketchPCA(1, random_state=0).fit(rows_of())
-    assert isinstance(fitted.sketch_.operator.parts[0], skl.QuadraticFeatures)
+    assert isinstance(fitted.sketch_.operator.parts[0], skl.features.QuadraticFeatures)
     assert fitted.sketch_.operator.parts[0].n_directions == 4 * 8
 
 
@@ -186,9 +186,9 @@ X0 = rows_of(100)
         (lambda: skl.SketchPCA(3).fit(X0[:2]), "n_samples=2 rows cannot have so many"),
         (lambda: skl.SketchPCA(1).fit(np.full((9, 2), 5.0)), "all rows are equal"),
         (lambda: skl.SketchPCA(1, n_directions=9).fit(np.full((9, 2), 5.0)), "all rows are equal"),
-        (lambda: skl.SketchPCA(1).fit_sketch(skl.QuadraticFeatures(8, 20, bound=99.0).sketch(X0)),
+        (lambda: skl.SketchPCA(1).fit_sketch(skl.features.QuadraticFeatures(8, 20, bound=99.0).sketch(X0)),
          "beside column moments .* but the sketch is of QuadraticFeatures"),
-        (lambda: skl.SketchPCA(1).fit_sketch(skl.Sketch(skl.SecondMoments(2, bound=1.0))), "sketch is empty"),
+        (lambda: skl.SketchPCA(1).fit_sketch(skl.Sketch(skl.features.SecondMoments(2, bound=1.0))), "sketch is empty"),
         (lambda: skl.SketchPCA(2).fit(X0).inverse_transform(X0), "8 coordinates, but there are 2 components"),
         (lambda: skl.SketchPCA(2, bounds=(-1, 1)).fit(X0), r"bounds=\(lowest, highest\)"),
         (lambda: skl.SketchPCA(2, 50, bounds=(-1, 1)).fit(X0), r"bounds=\(lowest, highest\)"),

@@ -194,7 +194,7 @@ def test_one_bit_queries_are_classified_well():
 
 def test_queries_are_the_same_on_a_device_that_has_the_operator():
     features = skl.PeriodicFeatures(100, random_state=0).fit(ROWS)
-    operator = skl.FourierFeatures.from_json(features.query_operator_.to_json())
+    operator = skl.features.FourierFeatures.from_json(features.query_operator_.to_json())
     assert PackedBits.from_bytes(operator.pack(ROWS).to_bytes()) == features.pack(ROWS)
     again = pickle.loads(pickle.dumps(features))
     np.testing.assert_array_equal(again.transform(ROWS), features.transform(ROWS))

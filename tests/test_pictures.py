@@ -28,7 +28,7 @@ def blobs(n, d, seed=0):
 
 def sketches(d, wave="exponential", shift=0.0):
     law = fourier_design(blobs(2000, d), n_components=3, wave=wave).law
-    operator = skl.FourierFeatures(d, 30 * d, law=law, wave=wave, columns=NAMES[:d])
+    operator = skl.features.FourierFeatures(d, 30 * d, law=law, wave=wave, columns=NAMES[:d])
     return operator.sketch(blobs(4000, d, 1)), operator.sketch(blobs(4000, d, 2) + shift)
 
 
@@ -129,7 +129,7 @@ def test_without_matplotlib(monkeypatch):
             ValueError,
             "different numbers of columns",
         ),
-        (lambda: plot_model(skl.SecondMoments(2, bound=99.0).sketch(blobs(9, 2))), ValueError, "Fourier"),
+        (lambda: plot_model(skl.features.SecondMoments(2, bound=99.0).sketch(blobs(9, 2))), ValueError, "Fourier"),
         (lambda: plot_comparison(sketches(2)[0], sketches(1)[0]), ValueError, "cannot compare"),
     ],
 )

@@ -38,10 +38,10 @@ FROM_PYTHON_ALONE = (
     "its class must define change_by_record",  # classes of one's own
     "sample_weight needs an array of rows",
     "as operator.pack(rows) gives them",
-    "use wave='square' or skl.waves.QuantizedCosine(bits)",
+    "use wave='square' or skl.features.waves.QuantizedCosine(bits)",
     "private bits are of wave='square'",
     "randomised responses are of single bits",
-    "see skl.measured_wave",  # features that hardware computed
+    "see skl.features.measured_wave",  # features that hardware computed
     "features that something else computed",
     "use wave='cosine'",
     "count_share must be a number between 0 and 1",
@@ -67,6 +67,7 @@ FROM_PYTHON_ALONE = (
     "looks at rows, and these are on other machines",
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
+    "skl.7 is deprecated: use skl.7",
     "skl.7 reads it",  # cli/files.py says it in commands
 )
 

@@ -40,7 +40,7 @@ def expected(folder):
     """The label of each customer, NaN where there is none."""
     table = pd.read_parquet(folder / "customers.parquet")
     whole = table[COLUMNS].dropna()
-    labels = skl.load_model(folder / "model.json").predict(whole)
+    labels = skl.load(folder / "model.json").predict(whole)
     return pd.Series(labels, whole.index).reindex(table.index).to_numpy()
 
 
@@ -151,7 +151,7 @@ def test_ids_of_several_files_and_of_other_readers(folder, expected, tmp_path):
     table[:150].to_csv(tmp_path / "1.csv.gz", index=False)
     table[150:].to_parquet(tmp_path / "2.parquet")
     table[150:].to_pickle(tmp_path / "2.pickled")
-    skl.register_reader(".pickled", pd.read_pickle)
+    skl.extend.register_reader(".pickled", pd.read_pickle)
     model, output = folder / "model.json", tmp_path / "labels.jsonl"
     for files, name in [(["1.csv.gz", "2.parquet"], "customer_id"), (["1.csv.gz", "2.pickled"], "city")]:
         done("predict", model, *files, "--nulls", "drop", "--id", name, "-o", output, cwd=tmp_path)

@@ -29,11 +29,13 @@ from sketchlearn.sketch.sums import Release
 ROWS = np.random.default_rng(0).standard_normal((3000, 2)) + 6 * (np.arange(3000)[:, None] % 2)
 BOUNDS = ([-4, -4], [10, 10])
 NOBODY_SAID = "nobody has said whether the numbers of this [A-Za-z]+ were taken from the rows"
-ALONE = skl.SecondMoments(2, bound=20.0, outside="clip")
+ALONE = skl.features.SecondMoments(2, bound=20.0, outside="clip")
 ORIGINLESS = [
     ALONE,
-    skl.concatenate([ALONE, skl.FourierFeatures(2, 4, law=Gaussian(1.0))]),
-    skl.concatenate([skl.concatenate([ALONE, skl.Histograms(2, edges=[(0, 1)] * 2)]), ALONE]),
+    skl.features.concatenate([ALONE, skl.features.FourierFeatures(2, 4, law=Gaussian(1.0))]),
+    skl.features.concatenate(
+        [skl.features.concatenate([ALONE, skl.features.Histograms(2, edges=[(0, 1)] * 2)]), ALONE]
+    ),
 ]
 
 
@@ -72,7 +74,7 @@ def test_a_release_of_one_operator_says_what_it_spent():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
 def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
-    operator = skl.FourierFeatures(2, 2000, law=Gaussian(1.0)).with_origin("declared")
+    operator = skl.features.FourierFeatures(2, 2000, law=Gaussian(1.0)).with_origin("declared")
     exact = operator.sketch(ROWS)
     private = privatize(exact, epsilon=0.5, delta=delta, neighbors=neighbors)
     noise = (private.sums - exact.sums).astype(float)
@@ -83,7 +85,7 @@ def test_noise_has_the_deviation_that_the_ledger_says(delta, neighbors):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_count_has_noise_of_its_own(delta):
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
+    operator = skl.features.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
     many = [skl.Sketch(operator, units=10**6).as_one_batch(f"{i}") for i in range(400)]
     releases = [privatize(sketch, epsilon=1.0, delta=delta) for sketch in many]
     noise = np.array([release.count - 10**6 for release in releases], float)
@@ -93,7 +95,7 @@ def test_the_count_has_noise_of_its_own(delta):
 
 
 def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
-    operator = skl.FourierFeatures(2, 1000, law=Gaussian(1.0)).with_origin("declared")
+    operator = skl.features.FourierFeatures(2, 1000, law=Gaussian(1.0)).with_origin("declared")
     scale = {
         (n, delta): privatize(exact, epsilon=1.0, delta=delta, neighbors=n).ledger.sum_scale
         for n in ("add-remove", "replace")
@@ -105,8 +107,11 @@ def test_replacing_needs_twice_the_noise_and_gaussian_noise_is_smaller():
 
 
 def test_every_part_of_a_concatenation_has_noise_of_its_own():
-    operator = skl.concatenate(
-        [skl.SecondMoments(2, bound=20.0, outside="clip"), skl.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square")]
+    operator = skl.features.concatenate(
+        [
+            skl.features.SecondMoments(2, bound=20.0, outside="clip"),
+            skl.features.FourierFeatures(2, 40, law=Gaussian(1.0), wave="square"),
+        ]
     ).with_origin("declared")
     private = privatize(operator.sketch(ROWS), epsilon=2.0)
     moments, square = operator.split(private)
@@ -129,7 +134,7 @@ def test_every_operator_can_be_released(name):
 
 
 def test_what_leaks_is_left_out():
-    operator = skl.SecondMoments(2, bound=1.0, outside="clip").with_origin("declared")
+    operator = skl.features.SecondMoments(2, bound=1.0, outside="clip").with_origin("declared")
     exact = operator.sketch(ROWS)
     assert exact.clipped > 0
     private = privatize(exact, epsilon=1.0)
@@ -140,7 +145,7 @@ def test_what_leaks_is_left_out():
 
 
 def test_the_count_stays_positive():
-    empty = skl.Sketch(skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared"))
+    empty = skl.Sketch(skl.features.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared"))
     counts = {privatize(empty, epsilon=0.1, seed_for_tests_not_private=seed).count for seed in range(20)}
     assert min(counts) == 1
     assert len(counts) > 3
@@ -199,7 +204,7 @@ def test_what_cannot_be_released(exact):
     for sketch in (heavy, heavy + exact, skl.from_bytes(heavy.to_bytes()), heavy.copy()):
         with pytest.raises(ValueError, match="rows of weight up to 3, and the bounds are for rows of weight 1"):
             privatize(sketch, epsilon=1.0)
-    refusing = skl.concatenate([skl.SecondMoments(2, bound=20.0), exact.operator])
+    refusing = skl.features.concatenate([skl.features.SecondMoments(2, bound=20.0), exact.operator])
     with pytest.raises(ValueError, match="a SecondMoments that refuses rows outside its bound tells that there are"):
         privatize(refusing.sketch(ROWS), epsilon=1.0)
 
@@ -215,12 +220,12 @@ def test_designs_on_a_sample_must_be_called_public():
         assert "the design is assumed to be public" in str(private.ledger)
 
 
-@pytest.mark.parametrize("kind", [skl.FourierFeatures, skl.Histograms])
+@pytest.mark.parametrize("kind", [skl.features.FourierFeatures, skl.features.Histograms])
 def test_designs_on_bounds_say_so_and_are_equal_to_others(kind):
     operator = skl.design(bounds=BOUNDS, n_components=2).part(kind)
     exact = operator.sketch(ROWS)
     assert operator.origin is Origin.DECLARED
-    assert skl.Operator.from_json(operator.to_json()).origin is Origin.DECLARED
+    assert skl.extend.Operator.from_json(operator.to_json()).origin is Origin.DECLARED
     sampled, silent = operator.with_origin("sample"), replace(operator)
     assert sampled.to_json()["origin"] == "sample"
     assert {"origin", "declared"}.isdisjoint(silent.to_json())
@@ -259,7 +264,7 @@ def test_origins_travel(operator, origin, tmp_path):
     assert (operator.origin, told.origin) == (Origin.UNKNOWN, origin)
     told.sketch(ROWS).save(tmp_path / "told.sketch")
     for other in (
-        skl.Operator.from_json(json.loads(json.dumps(told.to_json()))),
+        skl.extend.Operator.from_json(json.loads(json.dumps(told.to_json()))),
         pickle.loads(pickle.dumps(told)),
         copy.deepcopy(told),
         skl.load(tmp_path / "told.sketch").operator,
@@ -273,8 +278,8 @@ def test_origins_travel(operator, origin, tmp_path):
 
 @pytest.mark.parametrize("origin", Origin)
 def test_keeping_rows_leaves_the_origin_as_it_is(origin):
-    waves = skl.FourierFeatures(2, 4, law=Gaussian(1.0)).with_origin(origin)
-    for operator in (waves, skl.concatenate([waves, ALONE.with_origin("declared")])):
+    waves = skl.features.FourierFeatures(2, 4, law=Gaussian(1.0)).with_origin(origin)
+    for operator in (waves, skl.features.concatenate([waves, ALONE.with_origin("declared")])):
         keeping = operator.with_keeping(Keeping(5, (0.0, 0.0), (1.0, 1.0)))
         assert keeping.keeping is not None
         assert keeping.origin is keeping.without_keeping().origin is origin
@@ -284,18 +289,18 @@ def test_keeping_rows_leaves_the_origin_as_it_is(origin):
 
 
 def test_parts_of_a_sketch_have_the_origins_of_the_parts():
-    operator = skl.concatenate([ALONE.with_origin("declared"), ALONE.with_origin("sample"), ALONE])
+    operator = skl.features.concatenate([ALONE.with_origin("declared"), ALONE.with_origin("sample"), ALONE])
     found = [part.operator.origin for part in operator.split(operator.sketch(ROWS))]
     assert found == [Origin.DECLARED, Origin.SAMPLE, Origin.UNKNOWN]
 
 
-@pytest.mark.parametrize("kind", [skl.FourierFeatures, skl.Histograms])
+@pytest.mark.parametrize("kind", [skl.features.FourierFeatures, skl.features.Histograms])
 def test_old_files_say_that_they_are_declared(kind):
     form = skl.design(bounds=BOUNDS, n_components=2).part(kind).to_json()
     assert form.pop("origin") == "declared"
-    assert skl.Operator.from_json(form).origin is Origin.UNKNOWN
-    assert skl.Operator.from_json({**form, "declared": False}).origin is Origin.UNKNOWN
-    old = skl.Operator.from_json({**form, "declared": True})
+    assert skl.extend.Operator.from_json(form).origin is Origin.UNKNOWN
+    assert skl.extend.Operator.from_json({**form, "declared": False}).origin is Origin.UNKNOWN
+    old = skl.extend.Operator.from_json({**form, "declared": True})
     assert old.origin is Origin.DECLARED
     assert "declared" not in old.to_json()
     assert privatize(old.sketch(ROWS), epsilon=1.0).ledger.design == "declared"
@@ -340,9 +345,9 @@ def test_private_sums_have_the_worse_origin():
 def test_concatenated_operators_have_the_worst_origin(origins):
     worst = max(origins, key=list(Origin).index)
     parts = [ALONE.with_origin(origin) for origin in origins]
-    assert skl.concatenate(parts).origin is worst
-    assert skl.concatenate([skl.concatenate(parts), ALONE.with_origin("declared")]).origin is worst
-    assert skl.concatenate(parts).with_origin("declared").origin is Origin.DECLARED
+    assert skl.features.concatenate(parts).origin is worst
+    assert skl.features.concatenate([skl.features.concatenate(parts), ALONE.with_origin("declared")]).origin is worst
+    assert skl.features.concatenate(parts).with_origin("declared").origin is Origin.DECLARED
 
 
 @pytest.mark.parametrize("origin", ["public", "DECLARED", "", None, True, 1, ["declared"], np.array(["declared"] * 2)])
@@ -417,7 +422,7 @@ def test_merging(exact):
 
 
 def test_private_sums_cannot_overflow():
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
+    operator = skl.features.FourierFeatures(1, 1, law=Gaussian(1.0)).with_origin("declared")
     ledger = privatize(operator.sketch([[0.0]]), epsilon=1.0).ledger
     full = Release(operator, [2**63 - 1, -(2**63)], 1, ledger)
     with pytest.raises(OverflowError, match="the noise is too large for 64 bits"):
@@ -526,13 +531,13 @@ def test_learning_leaves_epsilon_as_it_is(exact, tmp_path):
         estimator = kind(2, random_state=0).fit_sketch(loaded)
         assert estimator.privacy_ == private.ledger
         assert estimator.sketch_ == private
-        skl.save_model(estimator, tmp_path / "model.json")
-        assert skl.load_model(tmp_path / "model.json").privacy_ == private.ledger
+        skl.save(estimator, tmp_path / "model.json")
+        assert skl.load(tmp_path / "model.json").privacy_ == private.ledger
         with pytest.raises(ValueError, match="a model of a private release cannot take in records"):
             estimator.partial_fit(ROWS)
         assert estimator.fit_sketch(exact).privacy_ is None
-        skl.save_model(estimator, tmp_path / "model.json")
-        assert skl.load_model(tmp_path / "model.json").privacy_ is None
+        skl.save(estimator, tmp_path / "model.json")
+        assert skl.load(tmp_path / "model.json").privacy_ is None
         assert b"privacy" not in (tmp_path / "model.json").read_bytes()
 
 
@@ -566,10 +571,10 @@ def test_a_missing_opendp_is_one_sentence(exact, monkeypatch):
 
 def test_parts_of_parts_are_looked_at():
     sampled = skl.design(ROWS, n_components=2)
-    nested = skl.concatenate([skl.concatenate([sampled])])
+    nested = skl.features.concatenate([skl.features.concatenate([sampled])])
     with pytest.raises(ValueError, match="designed on a sample of rows"):
         privatize(nested.sketch(ROWS), epsilon=1.0)
-    refusing = skl.concatenate([skl.concatenate([skl.SecondMoments(2, bound=1e3)])])
+    refusing = skl.features.concatenate([skl.features.concatenate([skl.features.SecondMoments(2, bound=1e3)])])
     with pytest.raises(ValueError, match="that refuses rows outside its bound"):
         privatize(refusing.sketch(ROWS), epsilon=1.0)
 
@@ -600,7 +605,7 @@ def test_marks_about_different_neighbors_add_up(exact):
 
 
 def test_copies_and_parts_share_the_memory_of_releases():
-    operator = skl.concatenate([skl.FourierFeatures(2, 5, law=Gaussian(1.0)).with_origin("declared")])
+    operator = skl.features.concatenate([skl.features.FourierFeatures(2, 5, law=Gaussian(1.0)).with_origin("declared")])
     whole = operator.sketch(ROWS)
     copied, part = whole.copy(), operator.split(whole)[0]
     privatize(part, epsilon=1.0)

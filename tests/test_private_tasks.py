@@ -50,7 +50,9 @@ def rows_of_class(i, n, seed):
 
 OPERATORS = {
     "moments": skl.design(bounds=([-8] * 3, [8] * 3), task="moments"),
-    "windows": skl.FourierFeatures(3, 200, law=skl.frequencies.Gaussian(1.5), seed=1).with_origin("declared"),
+    "windows": skl.features.FourierFeatures(3, 200, law=skl.features.frequencies.Gaussian(1.5), seed=1).with_origin(
+        "declared"
+    ),
 }
 
 
@@ -158,8 +160,8 @@ def test_merged_releases_add_their_noise(table):
 def test_the_noise_of_the_part_counts():
     rows = np.random.default_rng(3).uniform(-1, 1, (5000, 1)) * [1.0, 0.9]
     moments = skl.design(bounds=([-1, -1], [1, 1]), task="moments")
-    windows = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0)).with_origin("declared")
-    private = release(skl.concatenate([windows, moments]).sketch(rows), 10.0, 0)
+    windows = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0)).with_origin("declared")
+    private = release(skl.features.concatenate([windows, moments]).sketch(rows), 10.0, 0)
     part = private.operator.split(private)[1]
     apart, within = (skl.SketchLinearRegression().fit_sketch(sketch) for sketch in (part, private))
     assert apart.error_bars().to_json() == within.error_bars().to_json()
@@ -194,9 +196,9 @@ def test_compressive_pca():
     rng, d = np.random.default_rng(4), 12
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     rows = rng.standard_normal((N, d)) * np.append([4, 2.5], [0.5] * 10) @ turn.T + 1
-    squares = skl.QuadraticFeatures(d, 8 * d, bound=20.0, outside="clip")
-    columns = skl.ColumnMoments(d, bound=15.0, outside="clip")
-    sketch = skl.concatenate([squares, columns]).with_origin("declared").sketch(rows)
+    squares = skl.features.QuadraticFeatures(d, 8 * d, bound=20.0, outside="clip")
+    columns = skl.features.ColumnMoments(d, bound=15.0, outside="clip")
+    sketch = skl.features.concatenate([squares, columns]).with_origin("declared").sketch(rows)
     exact = skl.SketchPCA(2).fit_sketch(sketch)
     for epsilon, least in ((2.0, 0.97), (20.0, 0.999)):
         pca = skl.SketchPCA(2).fit_sketch(release(sketch, epsilon, 0))
@@ -252,8 +254,8 @@ def test_epsilon_stays_and_is_saved(table, tmp_path, capsys):
     models = [skl.SketchLinearRegression(), skl.SketchRidge("gcv"), skl.SketchPCA(1)]
     for model in models:
         model.fit_sketch(private)
-        skl.save_model(model, tmp_path / "model.json")
-        assert model.privacy_ == private.ledger == skl.load_model(tmp_path / "model.json").privacy_
+        skl.save(model, tmp_path / "model.json")
+        assert model.privacy_ == private.ledger == skl.load(tmp_path / "model.json").privacy_
         info(str(tmp_path / "model.json"), json=True)
         assert json.loads(capsys.readouterr().out)["ledger"] == private.ledger.to_json()
 

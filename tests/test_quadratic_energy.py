@@ -61,7 +61,7 @@ def test_no_rows_exceed_the_energy(size):
 @pytest.mark.parametrize("pairs", [False, True])
 def test_integers_stay_within_the_bound(pairs):
     """The worst rows that gradients find, as the operator rounds them."""
-    operator = skl.QuadraticFeatures(12, 400, bound=3.0, outside="clip", seed=2)
+    operator = skl.features.QuadraticFeatures(12, 400, bound=3.0, outside="clip", seed=2)
     bound = sensitivity(operator, "replace" if pairs else "add-remove")
     for power, limit, reached in ((1, bound.l1, 0.65), (2, bound.l2_squared, 0.85)):
         rows = np.array(climbed(operator.directions / 12**0.5, power, pairs=pairs)[1])
@@ -72,7 +72,7 @@ def test_integers_stay_within_the_bound(pairs):
 
 def test_the_norm_counts_what_projections_share():
     """Many directions of few columns: the L2 bound is a third of what it was, sqrt(energy)."""
-    operator = skl.QuadraticFeatures(20, 2000, bound=1.0, outside="clip")
+    operator = skl.features.QuadraticFeatures(20, 2000, bound=1.0, outside="clip")
     one, both = sensitivity(operator), sensitivity(operator, "replace")
     assert one.l2 < 0.45 * np.sqrt(one.l1 * 2**20)
     assert both.l2 < 0.40 * np.sqrt(2 * one.l1 * 2**20)

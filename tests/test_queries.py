@@ -107,8 +107,8 @@ def test_power(wave, d):
 
 
 def test_subsampled():
-    law, rng = skl.frequencies.Gaussian(1.0), np.random.default_rng(5)
-    operator = skl.FourierFeatures(2, 60, law=law, subsample=15)
+    law, rng = skl.features.frequencies.Gaussian(1.0), np.random.default_rng(5)
+    operator = skl.features.FourierFeatures(2, 60, law=law, subsample=15)
     p = [skl.two_sample_test(*pair("gaussian", 2, 800, 800, rng, operator)).p_value for _ in range(20)]
     assert kstest(p, "uniform").pvalue > SURE
     assert skl.two_sample_test(*pair("gaussian", 2, 20_000, 20_000, rng, operator, shift=0.2)).p_value < 1e-6
@@ -117,7 +117,7 @@ def test_subsampled():
 def test_names_and_sentences():
     rng = np.random.default_rng(6)
     law = operator_for("gaussian", 3).law
-    operator = skl.FourierFeatures(3, 60, law=law, columns=("age", "income", "visits"))
+    operator = skl.features.FourierFeatures(3, 60, law=law, columns=("age", "income", "visits"))
     X = rng.standard_normal((20_000, 3))
     a, b = operator.sketch(X[:10_000]), operator.sketch(X[10_000:] * [1, 1, 2] + [0, 0.5, 0])
     drift = skl.two_sample_test(a, b)
@@ -140,12 +140,16 @@ def test_symmetric_and_concatenated():
     a, b = pair("gaussian", 2, 900, 300, rng, operator, shift=0.1)
     there, back = skl.two_sample_test(a, b), skl.two_sample_test(b, a)
     assert there.p_value == pytest.approx(back.p_value)
-    moments = skl.SecondMoments(2, bound=[100.0, 100.0])
+    moments = skl.features.SecondMoments(2, bound=[100.0, 100.0])
     designed = skl.design(ROWS["gaussian"](2000, 2, np.random.default_rng(1)), n_components=2)
     X = ROWS["gaussian"](500, 2, rng)
     alone = skl.two_sample_test(operator.sketch(X[:250]), operator.sketch(X[250:]))
     apart = skl.distance(operator.sketch(X[:250]), operator.sketch(X[250:]))
-    for both in (skl.concatenate([operator, moments]), designed, skl.concatenate([designed, moments])):
+    for both in (
+        skl.features.concatenate([operator, moments]),
+        designed,
+        skl.features.concatenate([designed, moments]),
+    ):
         beside = skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:]))
         assert replace(beside, columns=()) == replace(alone, columns=())
         assert [one.p_value for one in beside.columns] == [one.p_value for one in alone.columns]
@@ -176,7 +180,7 @@ def test_weighted_chi_squares():
 
 
 def fourier(seed=0, n=20):
-    operator = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=seed)
+    operator = skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1.0), seed=seed)
     return operator.sketch(np.random.default_rng(0).standard_normal((n, 2)) if n else np.zeros((0, 2)))
 
 
@@ -189,7 +193,7 @@ def fourier(seed=0, n=20):
         (lambda: skl.two_sample_test(np.zeros((3, 2)), fourier()), TypeError, "two sketches are compared, not ndarray"),
         (lambda: skl.two_sample_test(fourier(), fourier(), seed=-1), ValueError, "seed"),
         (
-            lambda: skl.two_sample_test(*[skl.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
+            lambda: skl.two_sample_test(*[skl.features.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
             ValueError,
             "Fourier features is needed, but this one is of SecondMoments",
         ),

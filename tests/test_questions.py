@@ -66,7 +66,7 @@ def test_edges_are_respected(ask):
 def test_questions_to_nested_operators():
     """A design beside other operators answers as it does alone."""
     operator = skl.design(ROWS, n_components=2)
-    both = skl.concatenate([operator, skl.SecondMoments(3, bound=1e3)])
+    both = skl.features.concatenate([operator, skl.features.SecondMoments(3, bound=1e3)])
     alone, beside = (skl.Questions(one.sketch(ROWS)) for one in (operator, both))
     assert np.array_equal(alone.marginal(0).shares, beside.marginal(0).shares)
     assert np.array_equal(alone.density(ROWS[:9]), beside.density(ROWS[:9]))
@@ -164,7 +164,10 @@ SKETCH = skl.design(ROWS, n_components=2).sketch(ROWS[:1000])
     ("question", "message"),
     [
         (lambda: skl.Questions(ROWS), "questions are put to a sketch, not ndarray"),
-        (lambda: skl.Questions(skl.SecondMoments(3, bound=20.0).sketch(ROWS[:9])), "Fourier features is needed"),
+        (
+            lambda: skl.Questions(skl.features.SecondMoments(3, bound=20.0).sketch(ROWS[:9])),
+            "Fourier features is needed",
+        ),
         (lambda: skl.Questions(SKETCH.operator.sketch(ROWS[:0])), "the sketch is empty"),
         (lambda: skl.Questions(SKETCH).marginal("age"), "no column 'age'"),
         (lambda: skl.Questions(SKETCH).marginal(3), "no column 3"),

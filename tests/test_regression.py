@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
 from sketchlearn.estimators.linear_regression import Regression
+from sketchlearn.features import SecondMoments
 from sketchlearn.inference.moments import Moments
 
 
@@ -101,7 +102,7 @@ def test_generalised_cross_validation_is_that_of_the_definition():
 def test_sketches_of_two_places_merge(cut, seed):
     X, y = problem(300, seed)
     rows = np.column_stack([X, y])
-    operator = skl.SecondMoments(6, bound=np.abs(rows).max() + 1)
+    operator = SecondMoments(6, bound=np.abs(rows).max() + 1)
     merged = operator.sketch(rows[:cut]) + operator.sketch(rows[cut:])
     whole = skl.SketchLinearRegression().fit_sketch(operator.sketch(rows), n_targets=2)
     parts = skl.SketchLinearRegression().fit_sketch(merged, n_targets=2)
@@ -194,13 +195,13 @@ X0, Y0 = problem(100)
     ("act", "message"),
     [
         (lambda: skl.SketchLinearRegression().fit_sketch(skl.design(X0, n_components=2).sketch(X0)),
-         r"needs a sketch of second moments \(skl.SecondMoments\), but the sketch is of Concatenated"),
-        (lambda: skl.SketchLinearRegression().fit_sketch(skl.Sketch(skl.SecondMoments(2, bound=1.0))), "is empty"),
-        (lambda: skl.SketchLinearRegression().fit_sketch(skl.SecondMoments(1, bound=9.0).sketch(X0[:, :1])),
+         r"needs a sketch of second moments \(SecondMoments\), but the sketch is of Concatenated"),
+        (lambda: skl.SketchLinearRegression().fit_sketch(skl.Sketch(SecondMoments(2, bound=1.0))), "is empty"),
+        (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(1, bound=9.0).sketch(X0[:, :1])),
          "one column"),
-        (lambda: skl.SketchLinearRegression().fit_sketch(skl.SecondMoments(4, bound=9.0).sketch(X0), n_targets=4),
+        (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(4, bound=9.0).sketch(X0), n_targets=4),
          "n_targets must be a whole number from 1 to 3"),
-        (lambda: skl.SketchLinearRegression().fit_sketch(skl.SecondMoments(4, bound=9.0).sketch(X0), targets="y"),
+        (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(4, bound=9.0).sketch(X0), targets="y"),
          "no names of columns"),
         (lambda: skl.SketchLinearRegression().fit(X0[:1], Y0[:1]), "n_samples=1 rows cannot tell a regression"),
         (lambda: skl.SketchRidge(-1.0).fit(X0, Y0), "must not be negative"),
@@ -237,7 +238,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
     fitted = skl.SketchLinearRegression().fit(X, y[:, 0])
     before = fitted.coef_
     with pytest.raises(ValueError, match="is empty"):
-        fitted.fit_sketch(skl.Sketch(skl.SecondMoments(3, bound=1.0)), n_targets=2)
+        fitted.fit_sketch(skl.Sketch(SecondMoments(3, bound=1.0)), n_targets=2)
     assert np.array_equal(fitted.coef_, before)
     assert fitted.predict(X).shape == (3000,)
 
@@ -258,7 +259,7 @@ def test_progress_goes_to_standard_error(capsys):
 def test_moments_of_a_concatenated_sketch():
     X, y = problem()
     rows = np.column_stack([X, y])
-    both = skl.concatenate([skl.QuadraticFeatures(6, 5, bound=99.0), skl.SecondMoments(6, bound=40.0)])
+    both = skl.features.concatenate([skl.features.QuadraticFeatures(6, 5, bound=99.0), SecondMoments(6, bound=40.0)])
     fitted = skl.SketchLinearRegression().fit_sketch(both.sketch(rows), n_targets=2)
     np.testing.assert_allclose(fitted.coef_, LinearRegression().fit(X, y).coef_, atol=1e-5)
     moments = Moments.of(both.sketch(rows), "a test")

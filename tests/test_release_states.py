@@ -27,8 +27,10 @@ from sketchlearn.sketch.priority_sample import Keeping
 
 STEPS_PER_EXAMPLE = 30
 KEEPING = Keeping(4, (0.0, 0.0), (0.3, 0.3))
-SIGNS = skl.FourierFeatures(2, 1, law=Gaussian(1.0), wave="square").with_keeping(KEEPING).with_origin("declared")
-OPERATOR = skl.concatenate([SIGNS, skl.Histograms.even([-5, -5], [5, 5], bins=2)])
+SIGNS = (
+    skl.features.FourierFeatures(2, 1, law=Gaussian(1.0), wave="square").with_keeping(KEEPING).with_origin("declared")
+)
+OPERATOR = skl.features.concatenate([SIGNS, skl.features.Histograms.even([-5, -5], [5, 5], bins=2)])
 PEOPLE = np.random.default_rng(0).uniform(-5, 5, (4, 2))
 INTEGERS = np.array([OPERATOR.sketch(row[None]).sums for row in PEOPLE])
 TOLERANCE = 1 + 1e-9
@@ -74,7 +76,7 @@ class Release:
     people: Counter
     seen: Counter
     ledger: skl.privacy.Ledger
-    budget: skl.Budget | None
+    budget: skl.privacy.Budget | None
     complete: bool
 
 
@@ -114,7 +116,7 @@ class Adversary(RuleBasedStateMachine):
         self.limit, batches.MOST_IDENTITIES = batches.MOST_IDENTITIES, limit
         batches.RELEASED.forget()
         free, tight = (Path(self.folder.name) / name for name in ("free", "tight"))
-        self.budgets = [None, skl.Budget(free), skl.Budget(tight, epsilon=4.0, delta=1e-5)]
+        self.budgets = [None, skl.privacy.Budget(free), skl.privacy.Budget(tight, epsilon=4.0, delta=1e-5)]
 
     def teardown(self):
         batches.MOST_IDENTITIES = self.limit

@@ -11,9 +11,9 @@ from sketchlearn.privacy.noise_plan import sensitivity
 
 UNIT = 2**30
 KINDS = {
-    "second": (skl.SecondMoments, (1, 2, 3, 4, 5, 6)),
-    "columns": (skl.ColumnMoments, (1, 2, 3, 6)),
-    "veronese": (skl.VeroneseMoments, (1, 2, 3, 4)),
+    "second": (skl.features.SecondMoments, (1, 2, 3, 4, 5, 6)),
+    "columns": (skl.features.ColumnMoments, (1, 2, 3, 6)),
+    "veronese": (skl.features.VeroneseMoments, (1, 2, 3, 4)),
 }
 CASES = [(kind, d) for kind, (_, sizes) in KINDS.items() for d in sizes]
 

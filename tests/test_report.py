@@ -387,7 +387,7 @@ def test_what_does_not_fit_is_refused(sketches, model):
 def test_the_command(sketches, model, tmp_path):
     for name, sketch in zip(("now", "earlier"), sketches, strict=True):
         sketch.save(tmp_path / f"{name}.sketch")
-    skl.save_model(model, tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
 
     def run(*arguments):
         return CliRunner().invoke(app, ["report", str(tmp_path / "now.sketch"), *map(str, arguments)])
@@ -397,14 +397,14 @@ def test_the_command(sketches, model, tmp_path):
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout) == {"output": str(page), "records": N, "clusters": 3, "bytes": page.stat().st_size}
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
-    loaded = skl.load_model(tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert page.read_text() == skl.report(sketches[0], loaded, against=sketches[1], title="Report on now.sketch")
-    skl.save_model(skl.SketchPCA(1).fit(blobs()), tmp_path / "pca.json")
+    skl.save(skl.SketchPCA(1).fit(blobs()), tmp_path / "pca.json")
     refused = run(tmp_path / "pca.json", "-o", page)
     assert refused.exit_code == 2
     assert "has no clusters or components to report on: give one of fit kmeans" in refused.stderr
     sketch = skl.design(blobs(), n_components=3).sketch(blobs())
-    skl.save_model(skl.SketchKMeans(3, random_state=0).fit_sketch(sketch), tmp_path / "other.json")
+    skl.save(skl.SketchKMeans(3, random_state=0).fit_sketch(sketch), tmp_path / "other.json")
     refused = run(tmp_path / "other.json", "-o", tmp_path / "none.html")
     assert refused.exit_code == 1
     assert "the model does not fit the sketch" in refused.stderr

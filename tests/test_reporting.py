@@ -23,7 +23,7 @@ from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.clients.spool import Spool
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0, columns=("a", "b"))
 ROWS = np.random.default_rng(0).standard_normal((90, 2))
 
 
@@ -81,7 +81,7 @@ def test_push_and_pull(server, token, tmp_path, monkeypatch):
     run("pull", "--from", server.url, "--collection", name, "-o", output)
     assert skl.load(output) == OPERATOR.sketch(ROWS[:60])
     run("pull", "--from", server.url, "--collection", name, "--design", "-o", tmp_path / "design.json")
-    assert skl.load_design(tmp_path / "design.json") == OPERATOR
+    assert skl.load(tmp_path / "design.json") == OPERATOR
 
 
 def test_reports_wait_in_the_spool(server, token, tmp_path):

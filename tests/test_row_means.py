@@ -66,8 +66,10 @@ def _deviations(keep: bool, subsample: int | None = None) -> tuple[np.ndarray, n
     for seed in range(DRAWS):
         operator = skl.design(rows[:3000], n_components=2, rows=n, seed=seed, n_frequencies=100)
         if subsample:
-            waves = operator.part(skl.FourierFeatures)
-            operator = skl.FourierFeatures(3, 100, law=waves.law, center=waves.center, seed=seed, subsample=subsample)
+            waves = operator.part(skl.features.FourierFeatures)
+            operator = skl.features.FourierFeatures(
+                3, 100, law=waves.law, center=waves.center, seed=seed, subsample=subsample
+            )
         sketch = operator.sketch(rows, n_jobs=1)
         some = rows[np.random.default_rng(seed).choice(len(rows), n, replace=False)]
         drawn = DrawnRows.kept(sketch) if keep else DrawnRows.sampled(some, len(rows))

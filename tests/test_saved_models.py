@@ -62,8 +62,8 @@ def pair(request, tmp_path_factory):
     estimator, target = ESTIMATORS[request.param]
     fitted = estimator.fit(FRAME) if target is None else estimator.fit(FRAME, target)
     path = tmp_path_factory.mktemp("models") / "model.json"
-    skl.save_model(fitted, path)
-    return fitted, skl.load_model(path), target
+    skl.save(fitted, path)
+    return fitted, skl.load(path), target
 
 
 def test_answers_are_the_same(pair):
@@ -165,8 +165,8 @@ def test_what_was_spent_is_kept(name, tmp_path):
         fitted = clone(ESTIMATORS[name][0]).fit_sketch(given, classes=[0, 1, 2])
     else:
         fitted = clone(ESTIMATORS[name][0]).fit_sketch(private_sketch(task, FRAME, **options))
-    skl.save_model(fitted, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(fitted, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert fitted.privacy_ is not None
     assert loaded.privacy_ == fitted.privacy_
     assert loaded.n_records_ == fitted.n_records_
@@ -211,12 +211,12 @@ def test_models_are_frozen_and_differ_by_their_numbers():
     ],
 )
 def test_forged_parameters_are_refused(parameters, message, tmp_path):
-    skl.save_model(skl.SketchKMeans(3, random_state=0).fit(FRAME), tmp_path / "model.json")
+    skl.save(skl.SketchKMeans(3, random_state=0).fit(FRAME), tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     assert document["parameters"] == {"n_clusters": 3, "random_state": 0}
     (tmp_path / "model.json").write_text(json.dumps({**document, "parameters": parameters}))
     with pytest.raises(skl.FormatError, match=message):
-        skl.load_model(tmp_path / "model.json")
+        skl.load(tmp_path / "model.json")
 
 
 def test_warnings_point_at_the_callers_line():

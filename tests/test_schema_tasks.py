@@ -86,8 +86,8 @@ def test_every_task_takes_a_schema(task, tmp_path):
     assert fitted.n_features_in_ == len(schema.encoded_names)
     assert list(fitted.feature_names_in_) == list(schema.encoded_names)
     assert fitted.n_records_ == len(X)
-    skl.save_model(fitted, tmp_path / "model")
-    loaded = skl.load_model(tmp_path / "model")
+    skl.save(fitted, tmp_path / "model")
+    loaded = skl.load(tmp_path / "model")
     assert loaded.columns_ == fitted.columns_
     assert loaded.get_params() == fitted.get_params()
     assert repr(loaded) == repr(fitted)

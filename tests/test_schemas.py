@@ -226,14 +226,14 @@ def test_designs_of_other_schemas_do_not_merge(operator):
 
 def test_designs_sketches_and_models_keep_the_schema(operator, tmp_path):
     frame = customers()
-    skl.save_design(operator, tmp_path / "design.json")
-    assert skl.load_design(tmp_path / "design.json") == operator
-    assert skl.load_design(tmp_path / "design.json").columns.schema == SCHEMA
+    skl.save(operator, tmp_path / "design.json")
+    assert skl.load(tmp_path / "design.json") == operator
+    assert skl.load(tmp_path / "design.json").columns.schema == SCHEMA
     operator.sketch(frame).save(tmp_path / "all.sketch")
     assert skl.load(tmp_path / "all.sketch") == operator.sketch(frame)
     fitted = skl.SketchKMeans(3, schema=SCHEMA, random_state=0).fit(frame)
-    skl.save_model(fitted, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(fitted, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert np.array_equal(loaded.predict(frame), fitted.labels_)
     assert np.array_equal(loaded.predict(frame[frame.columns[::-1]]), fitted.labels_)
     assert np.array_equal(loaded.predict(pl.from_pandas(frame)), fitted.labels_)
@@ -354,7 +354,7 @@ def test_units_are_of_the_rows_that_the_schema_takes():
 
 
 def bins(schema, n):
-    return skl.Histograms.even([-0.5] * n, [1.5] * n, bins=2, columns=schema)
+    return skl.features.Histograms.even([-0.5] * n, [1.5] * n, bins=2, columns=schema)
 
 
 OBJECTS = {
@@ -409,17 +409,19 @@ def test_schemas_read_off_rows_are_from_a_sample():
     proposed = skl.schema(frame)
     n = len(proposed.encoded_names)
     for operator in (
-        skl.Histograms.even([-5] * n, [5] * n, columns=proposed),
+        skl.features.Histograms.even([-5] * n, [5] * n, columns=proposed),
         skl.design(bounds=([-5] * n, [5] * n), n_components=2).with_columns(SchemaColumns(proposed)),
-        skl.FourierFeatures(n, 10, law=skl.frequencies.Gaussian(1.0), columns=proposed).with_origin("declared"),
+        skl.features.FourierFeatures(n, 10, law=skl.features.frequencies.Gaussian(1.0), columns=proposed).with_origin(
+            "declared"
+        ),
     ):
         with pytest.raises(ValueError, match="sample"):
             skl.privatize(operator.sketch(frame), epsilon=1.0)
         assert "always" not in json.dumps(operator.to_json())  # why columns were left out tells about rows
     written = skl.Schema(proposed.columns)
-    operator = skl.Histograms.even([-5] * n, [5] * n, columns=written)
+    operator = skl.features.Histograms.even([-5] * n, [5] * n, columns=written)
     assert skl.privatize(operator.sketch(frame), epsilon=1.0).ledger.private
-    plain = skl.Histograms.even([-5] * n, [5] * n)
+    plain = skl.features.Histograms.even([-5] * n, [5] * n)
     with pytest.raises(ValueError, match="encoded by a schema that the operator lacks"):
         plain.sketch(skl.source(frame, schema=proposed))
 

@@ -14,8 +14,8 @@ from sketchlearn.privacy.noise_plan import sensitivity
 
 def clipping(operator):
     """The same operator, clipping where it would refuse rows."""
-    if isinstance(operator, skl.Concatenated):
-        return skl.concatenate([clipping(part) for part in operator.parts])
+    if isinstance(operator, skl.features.Concatenated):
+        return skl.features.concatenate([clipping(part) for part in operator.parts])
     return replace(operator, outside="clip") if hasattr(operator, "outside") else operator
 
 
@@ -103,7 +103,7 @@ def test_replacing_covers_leaving_out(name):
 def test_bounds_of_waves_are_tight(name):
     """One frequency, every phase of a fine grid: the bound holds, and some phase comes within a few integers of it."""
     wave = WAVES[name]
-    operator = skl.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave, seed=1)
+    operator = skl.features.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave, seed=1)
     turn = 2 * np.pi / abs(operator.frequencies[0, 0])
     rows = np.linspace(0, turn, 400_003)[:, None]
     found, bound = sizes(contributions(operator, rows)), wave.change_by_record()
@@ -115,7 +115,7 @@ def test_bounds_of_waves_are_tight(name):
 
 
 def test_second_moments_are_tight():
-    operator = skl.SecondMoments(4, bound=2.0, outside="clip")
+    operator = skl.features.SecondMoments(4, bound=2.0, outside="clip")
     found = sizes(contributions(operator, np.full((1, 4), 2.0)))
     bound = sensitivity(operator)
     assert (found["l1"][0], found["l2_squared"][0]) == (bound.l1, bound.l2_squared)
@@ -123,7 +123,7 @@ def test_second_moments_are_tight():
 
 def test_quadratic_features_count_their_energy():
     """Many directions share what one row has: the bound is near m / d, not m."""
-    operator = skl.QuadraticFeatures(20, 2000, bound=1.0, outside="clip")
+    operator = skl.features.QuadraticFeatures(20, 2000, bound=1.0, outside="clip")
     assert sensitivity(operator).l1 < 0.1 * 2000 * 2**20
     values, vectors = np.linalg.eigh(operator.directions @ operator.directions.T)
     worst = contributions(operator, (0.999999 * vectors[:, -1:]).T)
@@ -132,14 +132,14 @@ def test_quadratic_features_count_their_energy():
 
 
 def test_subsampling_lowers_the_sensitivity():
-    whole = skl.FourierFeatures(2, 40, law=Gaussian(1.0))
+    whole = skl.features.FourierFeatures(2, 40, law=Gaussian(1.0))
     assert sensitivity(replace(whole, subsample=10)).l1 * 4 == sensitivity(whole).l1
 
 
 def test_parts_add_up():
-    moments, waves = skl.SecondMoments(2, bound=1.0), skl.FourierFeatures(2, 3, law=Gaussian(1.0))
+    moments, waves = skl.features.SecondMoments(2, bound=1.0), skl.features.FourierFeatures(2, 3, law=Gaussian(1.0))
     for neighbors in ("add-remove", "replace"):
-        both = sensitivity(skl.concatenate([moments, waves]), neighbors)
+        both = sensitivity(skl.features.concatenate([moments, waves]), neighbors)
         assert both == sensitivity(moments, neighbors) + sensitivity(waves, neighbors)
 
 
@@ -147,30 +147,30 @@ def test_l2_is_rounded_up():
     assert [Sensitivity(0, n).l2 for n in (0, 1, 2, 4, 5, 9)] == [0, 1, 2, 2, 3, 3]
 
 
-class Unbounded(skl.SecondMoments):
+class Unbounded(skl.features.SecondMoments):
     """An operator whose class does not say what a record changes."""
 
-    change_by_record = skl.Operator.change_by_record
-    change_by_replacement = skl.Operator.change_by_replacement
+    change_by_record = skl.extend.Operator.change_by_record
+    change_by_replacement = skl.extend.Operator.change_by_replacement
 
 
 def test_unknown_operators_and_neighbors_are_refused():
     with pytest.raises(ValueError, match="neighbors must be 'add-remove' or 'replace', not 'swap'"):
-        sensitivity(skl.SecondMoments(2, bound=1.0), "swap")
+        sensitivity(skl.features.SecondMoments(2, bound=1.0), "swap")
     for neighbors in ("add-remove", "replace"):
         with pytest.raises(ValueError, match="one record of a Unbounded has no known bound"):
             sensitivity(Unbounded(2, bound=1.0), neighbors)
 
 
 CLIPPED = {
-    "quadratic": skl.QuadraticFeatures(3, 5, bound=1.0, center=[0.1, 0.2, 0.3], outside="clip"),
-    "moments": skl.SecondMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
-    "columns": skl.ColumnMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
-    "cumulants": skl.CumulantFeatures(
+    "quadratic": skl.features.QuadraticFeatures(3, 5, bound=1.0, center=[0.1, 0.2, 0.3], outside="clip"),
+    "moments": skl.features.SecondMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
+    "columns": skl.features.ColumnMoments(3, bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"),
+    "cumulants": skl.features.CumulantFeatures(
         3, unmixing=np.eye(3)[:2], frequencies=[1.0, 2.0], bound=[1.0, 0.3, 0.1], center=[0.1, 0.2, 0.3], outside="clip"
     ),
-    "far center": skl.QuadraticFeatures(3, 5, bound=1e-5, center=[1e9, 0.2, 0.3], outside="clip"),
-    "tiny bound": skl.SecondMoments(3, bound=[1e-300, 0.3, 0.1], center=[1e9, 0.2, 0.3], outside="clip"),
+    "far center": skl.features.QuadraticFeatures(3, 5, bound=1e-5, center=[1e9, 0.2, 0.3], outside="clip"),
+    "tiny bound": skl.features.SecondMoments(3, bound=[1e-300, 0.3, 0.1], center=[1e9, 0.2, 0.3], outside="clip"),
 }
 
 
@@ -198,10 +198,10 @@ def test_rows_within_the_bound_are_left_as_they_are():
 
 
 def test_clipped_rows_lie_on_the_bound():
-    operator = skl.SecondMoments(2, bound=2.0, center=[1.0, 0.0], outside="clip")
+    operator = skl.features.SecondMoments(2, bound=2.0, center=[1.0, 0.0], outside="clip")
     mean, _ = operator.split(operator.sketch([[100.0, -0.5]]).mean)
     assert np.allclose(mean, [2.0, -0.5])
-    squares = skl.QuadraticFeatures(1, 1, bound=2.0, outside="clip")
+    squares = skl.features.QuadraticFeatures(1, 1, bound=2.0, outside="clip")
     assert np.allclose(squares.sketch([[-1e200]]).mean, 4.0, rtol=1e-5)
 
 
@@ -213,7 +213,7 @@ def test_values_that_are_not_finite_are_refused_still():
 
 def test_outside_is_checked_and_old_forms_load():
     with pytest.raises(ValueError, match="outside must be 'refuse' or 'clip', not 'drop'"):
-        skl.SecondMoments(2, bound=1.0, outside="drop")
-    assert "outside" not in skl.SecondMoments(2, bound=1.0).to_json()
-    clip = skl.SecondMoments(2, bound=1.0, outside="clip")
-    assert skl.Operator.from_json(clip.to_json()) == clip
+        skl.features.SecondMoments(2, bound=1.0, outside="drop")
+    assert "outside" not in skl.features.SecondMoments(2, bound=1.0).to_json()
+    clip = skl.features.SecondMoments(2, bound=1.0, outside="clip")
+    assert skl.extend.Operator.from_json(clip.to_json()) == clip

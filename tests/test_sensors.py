@@ -15,8 +15,8 @@ import sensor_network as network
 @pytest.mark.parametrize("subsample", [None, 10])
 def test_the_server_has_the_sketch_of_all_readings(subsample):
     parts = network.readings(30, seed=1)
-    law = skl.frequencies.Gaussian(0.5)
-    operator = skl.FourierFeatures(5, 40, law=law, wave="square", seed=3, subsample=subsample)
+    law = skl.features.frequencies.Gaussian(0.5)
+    operator = skl.features.FourierFeatures(5, 40, law=law, wave="square", seed=3, subsample=subsample)
     server = network.Server(operator)
     for rows in parts:
         server.receive(network.Sensor(operator, rows).messages())

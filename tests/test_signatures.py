@@ -26,7 +26,7 @@ from sketchlearn.core import containers as container
 from sketchlearn.core.signatures import check_signature, write_keys
 
 X = np.random.default_rng(0).uniform(-5, 5, (400, 2))
-OPERATOR = skl.SecondMoments(2, bound=5.0, outside="clip").with_origin("declared")
+OPERATOR = skl.features.SecondMoments(2, bound=5.0, outside="clip").with_origin("declared")
 KEY, STRANGER = (Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2))
 PUBLIC = KEY.public_key().public_bytes_raw().hex()
 EXACT = OPERATOR.sketch(np.vstack([X, [[9.0, 9.0]]]), sample_weight=np.r_[np.full(400, 0.5), 2.0])

@@ -13,7 +13,7 @@ LAW = Gaussian(1.0)
 
 def make(**changes):
     arguments = {"n_features": 2, "n_frequencies": 4, "law": LAW, "seed": 7, **changes}
-    return skl.FourierFeatures(arguments.pop("n_features"), arguments.pop("n_frequencies"), **arguments)
+    return skl.features.FourierFeatures(arguments.pop("n_features"), arguments.pop("n_frequencies"), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_sums_cannot_be_written_to():
 
 
 def test_distance_is_the_maximum_mean_discrepancy():
-    operator = skl.FourierFeatures(2, 4000, law=LAW)
+    operator = skl.features.FourierFeatures(2, 4000, law=LAW)
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((400, 2)), rng.standard_normal((300, 2)) + 1
     kernel = lambda A, B: np.exp(-((A[:, None] - B) ** 2).sum(-1) / 2).mean()  # noqa: E731
@@ -167,7 +167,7 @@ def test_distance_is_the_maximum_mean_discrepancy():
 def test_representations():
     sketch = make().sketch(np.ones((1234, 2)))
     assert repr(sketch).startswith("<Sketch of 1,234 records: 8 sums by FourierFeatures(n_features=2, n_frequencies=4")
-    wide = skl.FourierFeatures(2000, 4, law=LAW, center=np.ones(2000)).sketch(np.ones((1, 2000)))
+    wide = skl.features.FourierFeatures(2000, 4, law=LAW, center=np.ones(2000)).sketch(np.ones((1, 2000)))
     assert len(repr(wide)) < 300
     assert "<td>1,234 records</td>" in sketch._repr_html_()
     assert repr(wide).startswith("<Sketch of 1 record:")

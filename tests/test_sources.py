@@ -28,8 +28,10 @@ from sketchlearn.rows.source_base import one_ahead
 
 ROWS = np.random.default_rng(0).standard_normal((2003, 8))
 TABLES = {"float64": ROWS, "float32": ROWS.astype(np.float32)}
-OPERATOR = skl.FourierFeatures(8, 20, law=skl.frequencies.Gaussian(1.0), center=np.full(8, 0.1))
-NAMED = skl.FourierFeatures(8, 20, law=skl.frequencies.Gaussian(1.0), center=np.full(8, 0.1), columns=NAMES)
+OPERATOR = skl.features.FourierFeatures(8, 20, law=skl.features.frequencies.Gaussian(1.0), center=np.full(8, 0.1))
+NAMED = skl.features.FourierFeatures(
+    8, 20, law=skl.features.frequencies.Gaussian(1.0), center=np.full(8, 0.1), columns=NAMES
+)
 KINDS = list(in_memory(ROWS))
 
 
@@ -148,7 +150,7 @@ def test_missing_values_are_named_or_dropped(thing):
     assert OPERATOR.sketch(make(), nulls="drop") == expected
     assert skl.Sketch(OPERATOR).update(make(), nulls="drop").forget(make(), nulls="drop") == skl.Sketch(OPERATOR)
     # among the chosen columns only
-    other = skl.FourierFeatures(1, 5, law=skl.frequencies.Gaussian(1.0))
+    other = skl.features.FourierFeatures(1, 5, law=skl.features.frequencies.Gaussian(1.0))
     columns = ["b"] if skl.source(make()).columns else [1]
     assert other.sketch(skl.source(make(), columns=columns)) == other.sketch(ROWS[:, [1]])
 
@@ -218,14 +220,14 @@ REFUSED = {
 def test_columns_that_are_not_numbers(word, tmp_path):
     table = pa.table({"age": [1.0, 2.0], "odd one": REFUSED[word]})
     pq.write_table(table, tmp_path / "t.parquet")
-    operator = skl.FourierFeatures(2, 5, law=skl.frequencies.Gaussian(1.0))
+    operator = skl.features.FourierFeatures(2, 5, law=skl.features.frequencies.Gaussian(1.0))
     frames = [table.to_pandas()] if word not in ("lists", "records", "bytes", "dates") else []
     for data in (table, pl.from_arrow(table), tmp_path / "t.parquet", *frames):
         with pytest.raises(
             TypeError, match=r"column 'odd one' is \w+.*\(.*\), not numbers: .*, or choose other columns"
         ):
             operator.sketch(data)
-        age = skl.FourierFeatures(1, 5, law=skl.frequencies.Gaussian(1.0), columns=["age"])
+        age = skl.features.FourierFeatures(1, 5, law=skl.features.frequencies.Gaussian(1.0), columns=["age"])
         assert age.sketch(data) == age.sketch([[1.0], [2.0]])
     with pytest.raises(TypeError, match=f"is {word}"):
         operator.sketch(table)
@@ -262,7 +264,7 @@ def test_columns_are_chosen_by_name_or_position(files):
 
 
 def test_operators_take_their_own_columns():
-    operator = skl.FourierFeatures(2, 9, law=skl.frequencies.Gaussian(1.0), columns=("b", "d"))
+    operator = skl.features.FourierFeatures(2, 9, law=skl.features.frequencies.Gaussian(1.0), columns=("b", "d"))
     expected = operator.sketch(ROWS[:, [1, 3]])
     table = arrow(ROWS)
     for data in (table, pl.from_arrow(table).lazy(), table.to_pandas(), table.to_reader(), iter([table])):
@@ -279,7 +281,7 @@ def test_operators_take_their_own_columns():
         operator.sketch(table.select(["a", "b"]))
     with pytest.raises(ValueError, match="the rows have 8 columns, but the operator needs 2"):
         operator.sketch(ROWS)
-    plain = skl.FourierFeatures(2, 9, law=skl.frequencies.Gaussian(1.0))
+    plain = skl.features.FourierFeatures(2, 9, law=skl.features.frequencies.Gaussian(1.0))
     assert np.array_equal(plain.sketch(table.select(["b", "d"])).sums, expected.sums)
     with pytest.raises(ValueError, match="the rows have 8 columns"):
         plain.sketch(table)
@@ -320,7 +322,7 @@ def test_a_third_file_of_another_schema(change, ending, tmp_path):
 def test_text_after_the_first_megabyte(tmp_path):
     path = tmp_path / "late.csv"
     path.write_text("a,b\n" + "1.25,2.5\n" * 200_000 + "1,two\n")
-    operator = skl.FourierFeatures(2, 5, law=skl.frequencies.Gaussian(1.0))
+    operator = skl.features.FourierFeatures(2, 5, law=skl.features.frequencies.Gaussian(1.0))
     with pytest.raises(ValueError, match=r"late\.csv: column 'b' holds 'two', which is not a number"):
         operator.sketch(path)
     path.write_text("a,b\n" + "1,2\n" * 300_000 + "1.5,\n")
@@ -367,7 +369,7 @@ def test_empty_tables_and_one_row(ending, tmp_path):
 def test_many_columns(tmp_path):
     X = np.random.default_rng(0).standard_normal((500, 3000))
     names = [f"spalte {i} ü" for i in range(3000)]
-    operator = skl.FourierFeatures(3000, 5, law=skl.frequencies.Gaussian(50.0), columns=names)
+    operator = skl.features.FourierFeatures(3000, 5, law=skl.features.frequencies.Gaussian(50.0), columns=names)
     table = pa.table(dict(zip(names, X.T, strict=True)))
     pq.write_table(table, tmp_path / "wide.parquet")
     pa.csv.write_csv(table, tmp_path / "wide.csv")
@@ -419,7 +421,7 @@ def test_one_row_group_needs_little_memory(tmp_path, blocks_of):
     path = tmp_path / "large.parquet"
     X = np.random.default_rng(0).standard_normal((1_000_000, 8))
     pq.write_table(arrow(X), path, row_group_size=len(X), use_dictionary=False)
-    operator = skl.SecondMoments(8, bound=10.0)
+    operator = skl.features.SecondMoments(8, bound=10.0)
     expected = operator.sketch(X)
     del X
     gc.collect()
@@ -479,7 +481,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 import numpy as np, pandas as pd, scipy.sparse, sketchlearn as skl
 X = np.load(r"{tmp_path / "x.npy"}")
-operator = skl.FourierFeatures(8, 5, law=skl.frequencies.Gaussian(1.0))
+operator = skl.features.FourierFeatures(8, 5, law=skl.features.frequencies.Gaussian(1.0))
 expected = operator.sketch(X)
 for data in (pd.DataFrame(X), scipy.sparse.csr_array(X), r"{tmp_path / "x.npy"}", iter([X])):
     assert operator.sketch(data) == expected

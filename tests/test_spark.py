@@ -24,8 +24,8 @@ pytestmark = [
 ]
 
 NAMES = ("height", "weight", "body.age")
-OPERATOR = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5)
-NAMED = skl.FourierFeatures(3, 40, law=skl.frequencies.Gaussian(1.0), seed=5, columns=NAMES)
+OPERATOR = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5)
+NAMED = skl.features.FourierFeatures(3, 40, law=skl.features.frequencies.Gaussian(1.0), seed=5, columns=NAMES)
 X = np.random.default_rng(1).standard_normal((1003, 3))
 FRAME = pd.DataFrame(X, columns=NAMES)
 SETTINGS = {

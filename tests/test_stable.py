@@ -128,11 +128,11 @@ def test_other_laws_are_told():
 
 def test_the_kind_of_coordinates_is_saved(independent, tmp_path):
     fitted, (rows, _) = independent, rows_of(n=50)
-    skl.save_model(fitted, tmp_path / "model.json")
-    again = skl.load_model(tmp_path / "model.json")
+    skl.save(fitted, tmp_path / "model.json")
+    again = skl.load(tmp_path / "model.json")
     assert (again.coordinates_, again.fit_test_) == (fitted.coordinates_, fitted.fit_test_)
     np.testing.assert_allclose(again.score_samples(rows), fitted.score_samples(rows))
     text = (tmp_path / "model.json").read_text().replace('"independent"', '"odd"')
     (tmp_path / "odd.json").write_text(text)
     with pytest.raises(skl.FormatError, match="coordinates must be one of"):
-        skl.load_model(tmp_path / "odd.json")
+        skl.load(tmp_path / "odd.json")

@@ -22,8 +22,8 @@ from sketchlearn.estimators.registry import tasks
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal([1.0, -2.0, 5.0], [1.0, 2.0, 0.5], (4000, 3))
 SOURCE = Path(skl.__file__).parent
-skl.register_task(stranger.TASK)
-skl.register_reader(".rows", stranger.read_rows)
+skl.extend.register_task(stranger.TASK)
+skl.extend.register_reader(".rows", stranger.read_rows)
 
 
 def near(medians):
@@ -77,8 +77,8 @@ def test_a_foreign_task_learns_from_rows_streams_files_and_sketches(tmp_path):
 
 def test_a_foreign_task_has_files_and_commands(tmp_path):
     model = ColumnMedians().fit(ROWS)
-    skl.save_model(model, tmp_path / "model.json")
-    again = skl.load_model(tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
+    again = skl.load(tmp_path / "model.json")
     assert np.array_equal(again.predict(ROWS), model.predict(ROWS))
     assert "medians of the columns" in run("info", tmp_path / "model.json")
     np.savetxt(tmp_path / "day.csv", ROWS, delimiter=",", header="a,b,c", comments="")
@@ -87,7 +87,7 @@ def test_a_foreign_task_has_files_and_commands(tmp_path):
     said = run("fit", "column-medians", tmp_path / "day.sketch", "-o", tmp_path / "own.json", "--json")
     near(np.array(json.loads(said)["medians"]))
     labels = run("predict", tmp_path / "own.json", tmp_path / "day.csv").split()
-    assert np.array_equal(np.array(labels, int), skl.load_model(tmp_path / "own.json").predict(tmp_path / "day.csv"))
+    assert np.array_equal(np.array(labels, int), skl.load(tmp_path / "own.json").predict(tmp_path / "day.csv"))
 
 
 def test_a_package_brings_a_task_by_an_entry_point(tmp_path):
@@ -107,7 +107,7 @@ def test_a_package_brings_a_task_by_an_entry_point(tmp_path):
 
 def test_a_name_is_taken_once():
     with pytest.raises(ValueError, match="there is a task 'kmeans' already: choose another name"):
-        skl.register_task(dataclasses.replace(stranger.TASK, name="kmeans"))
+        skl.extend.register_task(dataclasses.replace(stranger.TASK, name="kmeans"))
 
 
 # An operator
@@ -121,7 +121,7 @@ def test_a_foreign_operator_has_sketches_files_and_words(tmp_path):
     sketch.save(tmp_path / "rows.sketch")
     assert skl.load(tmp_path / "rows.sketch") == sketch
     assert "numbers of positive values of 3 columns" in run("info", tmp_path / "rows.sketch")
-    both = skl.concatenate([operator, skl.SecondMoments(3, bound=100.0)])
+    both = skl.features.concatenate([operator, skl.features.SecondMoments(3, bound=100.0)])
     assert both.split(both.sketch(ROWS))[0] == sketch
 
 
@@ -151,7 +151,7 @@ def test_files_of_a_foreign_kind_are_sources(tmp_path):
     assert skl.source(str(tmp_path / "*.rows")).n_rows == len(ROWS)
     run("sketch", tmp_path / "day.rows", "-k", 2, "-o", tmp_path / "day.sketch")
     with pytest.raises(ValueError, match="begins with a dot"):
-        skl.register_reader("rows", stranger.read_rows)
+        skl.extend.register_reader("rows", stranger.read_rows)
 
 
 # The package itself

@@ -123,7 +123,7 @@ def test_streams_and_sketches_of_two_places():
 def test_subspaces_meet_in_the_center():
     rows, _, bases = union((1, 1), 3, 20_000, 0)
     center = [5.0, -3.0, 2.0]
-    sketch = skl.VeroneseMoments(3, bound=9.0, center=center).sketch(rows + center)
+    sketch = skl.features.VeroneseMoments(3, bound=9.0, center=center).sketch(rows + center)
     model = skl.SketchSubspaces(2, 1, random_state=0).fit_sketch(sketch)
     assert largest_angle(model.subspaces_, bases) < 1
     assert np.max(model.transform([center])) < 1e-12
@@ -167,17 +167,19 @@ def test_odd_parameters_are_refused(parameters, message):
 
 
 def test_other_sketches_are_refused():
-    with pytest.raises(ValueError, match=r"subspace clusters need a sketch of fourth moments \(skl.VeroneseMoments\)"):
-        skl.SketchSubspaces(2, 1).fit_sketch(skl.SecondMoments(3, bound=1.0).sketch(np.eye(3)))
+    with pytest.raises(
+        ValueError, match=r"subspace clusters need a sketch of fourth moments \(skl.features.VeroneseMoments\)"
+    ):
+        skl.SketchSubspaces(2, 1).fit_sketch(skl.features.SecondMoments(3, bound=1.0).sketch(np.eye(3)))
     with pytest.raises(ValueError, match="the sketch is empty"):
-        skl.SketchSubspaces(2, 1).fit_sketch(skl.Sketch(skl.VeroneseMoments(3, bound=1.0)))
+        skl.SketchSubspaces(2, 1).fit_sketch(skl.Sketch(skl.features.VeroneseMoments(3, bound=1.0)))
     with pytest.raises(ValueError, match="all rows are at the center"):
         skl.SketchSubspaces(2, 1).fit(np.zeros((10, 3)))
 
 
 def test_moments_are_those_of_the_rows():
     rows = np.random.default_rng(0).uniform([-1.0, -2.0, -3.0], [3.0, 2.0, 1.0], (1000, 3))
-    operator = skl.VeroneseMoments(3, bound=[2.1, 2.2, 2.3], center=[1.0, 0.0, -1.0])
+    operator = skl.features.VeroneseMoments(3, bound=[2.1, 2.2, 2.3], center=[1.0, 0.0, -1.0])
     second, fourth = operator.split(operator.sketch(rows).mean)
     y = rows - operator.middle
     np.testing.assert_allclose(second, y.T @ y / 1000, atol=1e-8)
@@ -185,13 +187,13 @@ def test_moments_are_those_of_the_rows():
 
 
 def test_rows_beyond_the_bound():
-    operator = skl.VeroneseMoments(2, bound=1.0, columns=("a", "b"))
+    operator = skl.features.VeroneseMoments(2, bound=1.0, columns=("a", "b"))
     with pytest.raises(ValueError, match=r"column 'b' is 1\.5, beyond the bound 1\.0"):
         operator.sketch([[0.5, 1.5]])
     with pytest.raises(ValueError, match="n_features must be"):
-        skl.VeroneseMoments(13, bound=1.0)
+        skl.features.VeroneseMoments(13, bound=1.0)
     with pytest.raises(ValueError, match="rescale the data"):
-        skl.VeroneseMoments(2, bound=1e-80)
+        skl.features.VeroneseMoments(2, bound=1e-80)
 
 
 @settings(max_examples=25, deadline=None)

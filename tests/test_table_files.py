@@ -23,7 +23,7 @@ from sketchlearn.rows.sampling import sample
 
 N_ROWS = 700
 NUMBERS = ("größe", "price", "count")
-OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), columns=NUMBERS)
+OPERATOR = skl.features.FourierFeatures(3, 20, law=skl.features.frequencies.Gaussian(1.0), columns=NUMBERS)
 
 
 def table():
@@ -404,7 +404,7 @@ def test_an_index_among_the_columns_is_noticed(tmp_path):
         arguments = ["design", name, "-k", 2, "-o", "d.json"]
         assert f"looks like the index of a data frame: {remedy} leaves it out" in done(*arguments, cwd=tmp_path).stderr
         assert done(*arguments, *remedy.split(), cwd=tmp_path).stderr == ""
-        assert skl.load_design(tmp_path / "d.json").columns == ("price",)
+        assert skl.load(tmp_path / "d.json").columns == ("price",)
 
 
 def test_standard_input_as_people_have_it(folder):
@@ -491,9 +491,9 @@ def test_a_full_disk_is_named(folder, tmp_path, monkeypatch):
 
 def test_python_says_what_a_file_is(folder):
     for read, name, message in [
-        (skl.load, "design.json", "design.json: it is a design, not a sketch: skl.load_design reads it"),
-        (skl.load_design, "a.sketch", "a.sketch: it is a sketch, not a design: skl.load reads it"),
-        (skl.load_model, "design.json", "design.json: it is a design, not a model: skl.load_design reads it"),
+        (skl.load, "design.json", "design.json: it is a design, not a sketch: skl.load reads it"),
+        (skl.load, "a.sketch", "a.sketch: it is a sketch, not a design: skl.load reads it"),
+        (skl.load, "design.json", "design.json: it is a design, not a model: skl.load reads it"),
     ]:
         with pytest.raises(skl.FormatError, match=message):
             read(folder / name)

@@ -196,10 +196,10 @@ def test_rows_of_a_mixture_are_those_of_the_table(tmp_path):
     assert rows["income"].isna().mean() == pytest.approx(0.1, abs=0.08)
     assert rows["since"].astype(str).str.match(r"20\d\d-\d\d-\d\d").all()
     assert fitted.predict(rows.dropna()).shape == (rows.notna().all(axis=1).sum(),)
-    skl.save_model(fitted, tmp_path / "gmm.json")
+    skl.save(fitted, tmp_path / "gmm.json")
     printed = json.loads(done("sample", "gmm.json", "-n", 500, "--json", cwd=tmp_path).stdout)
     assert printed["columns"] == list(schema.names)
-    again = skl.load_model(tmp_path / "gmm.json").set_params(random_state=0).sample(500)[0]
+    again = skl.load(tmp_path / "gmm.json").set_params(random_state=0).sample(500)[0]
     assert [row[2] for row in printed["rows"]] == [
         None if pd.isna(country) else country for country in again["country"]
     ]

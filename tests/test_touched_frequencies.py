@@ -23,7 +23,7 @@ def rows_of(n, seed=0):
 
 
 def touched_by(operator):
-    return operator.part(skl.FourierFeatures).subsample
+    return operator.part(skl.features.FourierFeatures).subsample
 
 
 @pytest.fixture
@@ -140,9 +140,11 @@ def test_the_target_knows_the_noise(copies):
     rows = np.repeat(rows_of(2000), copies, axis=0)
     ratios = []
     for seed in range(3):
-        whole = skl.design(rows, n_components=K, n_frequencies=200, seed=seed, rows=300).part(skl.FourierFeatures)
+        whole = skl.design(rows, n_components=K, n_frequencies=200, seed=seed, rows=300).part(
+            skl.features.FourierFeatures
+        )
         few = skl.design(rows, n_components=K, n_frequencies=200, seed=seed, rows=300, subsample=20)
-        sketch = few.part(skl.FourierFeatures).sketch(rows)
+        sketch = few.part(skl.features.FourierFeatures).sketch(rows)
         target = skl.decoders.Target.of(sketch)
         change = np.abs(sketch.mean - whole.sketch(rows).mean) ** 2
         ratios.append(np.mean(change) / target.subsampling)

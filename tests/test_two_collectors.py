@@ -32,7 +32,9 @@ from sketchlearn.collector.verification import verify
 from sketchlearn.files.designs import design_to_bytes
 
 HOUR = 1_700_000_000 // 3600 * 3600
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=1).with_origin("declared")
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=1).with_origin(
+    "declared"
+)
 ROWS = np.random.default_rng(0).normal(size=(300, 2))
 RULES = {"min_reports": 10, "records_per_report": 1000, "grace_seconds": 60, "min_records": 20}
 NAMES = [f"phone-{i}" for i in range(15)]
@@ -161,7 +163,7 @@ def test_sketches_and_parts_are_not_mixed_up(servers):
 @pytest.mark.parametrize("epsilon", [None, 4.0])
 def test_bits_of_a_device_are_counted(tmp_path, epsilon):
     """What the device client sends is, at the collector, the sketch of the readings."""
-    operator = skl.FourierFeatures(2, 30, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    operator = skl.features.FourierFeatures(2, 30, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=3)
     operator = operator.with_origin("declared")
     server = Server(tmp_path / "a", {"min_records": 10, "disjoint": True, "sealed_only": False}, operator)
     device = Design(device_design(operator, epsilon=epsilon))
@@ -169,7 +171,7 @@ def test_bits_of_a_device_are_counted(tmp_path, epsilon):
     for i, body in enumerate(bodies):
         assert server.ask("POST", f"/reports/r{i}", server.tokens[NAMES[0]], content=body).status_code == 201
     found = skl.from_bytes(server.ask("GET", "/window/sketch", server.reader).content)
-    kind = skl.PackedBits if epsilon is None else skl.PrivateBits
+    kind = skl.features.PackedBits if epsilon is None else skl.privacy.PrivateBits
     sums = sum(operator.sketch_packed(kind.from_bytes(body)).sums for body in bodies)
     assert np.array_equal(found.sums, sums)
     assert (found.ledger is None) == (epsilon is None)

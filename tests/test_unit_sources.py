@@ -84,7 +84,7 @@ def test_a_column_without_a_name_is_given_by_its_position():
     found = OPERATOR.sketch(table, unit=1, rows_per_unit=5)
     assert (found, found.unit.name) == (WHOLE, "column 1")
     large = np.array([[2**53, 1], [2**53 + 1, 2]])
-    assert skl.Histograms.even([0], [9], bins=3).sketch(large, unit=0, rows_per_unit=1).count == 2
+    assert skl.features.Histograms.even([0], [9], bins=3).sketch(large, unit=0, rows_per_unit=1).count == 2
 
 
 def test_zeros_before_an_id_are_the_same_in_all_files(tmp_path):

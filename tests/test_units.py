@@ -87,7 +87,7 @@ def test_an_empty_place_is_not_told_by_the_noise():
 def test_the_same_values_are_not_taken_from_everybody():
     """Of rows 0 to 9, one of each of 2000 people: were the choice the same for all, one value would have them all."""
     rows = np.tile(np.arange(10.0), 2000)[:, None]
-    histogram = skl.Histograms.even([-0.5], [9.5], bins=10)
+    histogram = skl.features.Histograms.even([-0.5], [9.5], bins=10)
     counts = histogram.sketch(rows, unit=np.repeat(np.arange(2000), 10), rows_per_unit=1).sums[1:11]
     assert counts.sum() == 2000
     assert np.all(np.abs(counts - 200) < 5.5 * np.sqrt(180))  # by chance once in ten million times, each
@@ -133,7 +133,7 @@ def test_the_note_is_kept_and_is_not_compared(tmp_path):
     copies += [skl.from_bytes(sketch.content()), sketch.without_rows(), sketch + skl.Sketch(OPERATOR)]
     assert [copy.unit for copy in copies] == [ProtectedUnit("patient_id", 5)] * 6
     assert all(copy == sketch == people(most=5, name="other") for copy in copies)
-    both = skl.concatenate([OPERATOR, skl.Histograms.even([-9, -9], [9, 9], bins=3)])
+    both = skl.features.concatenate([OPERATOR, skl.features.Histograms.even([-9, -9], [9, 9], bins=3)])
     parts = both.split(both.sketch(FRAME, unit="patient_id", rows_per_unit=2))
     assert [part.unit for part in parts] == [ProtectedUnit("patient_id", 2)] * 2
     kept = skl.design(X, n_components=2, rows=20).sketch(FRAME, unit="patient_id", rows_per_unit=5)
@@ -227,7 +227,7 @@ def test_releases_of_two_parts_count_together_for_a_person_in_both():
 
 
 def test_a_budget_is_about_one_kind_of_unit(tmp_path):
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=9.0)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=9.0)
     skl.privatize(people(), epsilon=1.0, budget=budget)
     skl.privatize(people(), epsilon=1.0, budget=budget)
     assert budget.spent.epsilon == 2.0
@@ -255,7 +255,7 @@ def test_a_person_may_be_in_several_classes():
 
 
 def test_packed_signs_are_rows_and_not_units():
-    square = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    square = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=3)
     sketch = square.sketch(FRAME, unit="patient_id", rows_per_unit=5)
     with pytest.raises(ValueError, match="rows without units"):
         sketch.update_packed(square.pack(X))

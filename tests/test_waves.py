@@ -5,7 +5,8 @@ import pytest
 from cases import WAVES
 from twin import wave_integers
 
-from sketchlearn import FourierFeatures, SketchKMeans
+from sketchlearn import SketchKMeans
+from sketchlearn.features import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian
 from sketchlearn.features.waves import (
     NAMED,

@@ -32,10 +32,12 @@ def squared_error(rows, centers):
 
 
 def test_many_columns_are_put_into_cells():
-    assert isinstance(OPERATOR, skl.CellSums)
+    assert isinstance(OPERATOR, skl.features.CellSums)
     assert OPERATOR.n_cells >= 4
-    assert not isinstance(skl.design(X[:500, :WIDE], n_components=4), skl.CellSums)
-    assert not isinstance(skl.design(X[:500], n_components=2, n_directions=None, n_frequencies=50), skl.CellSums)
+    assert not isinstance(skl.design(X[:500, :WIDE], n_components=4), skl.features.CellSums)
+    assert not isinstance(
+        skl.design(X[:500], n_components=2, n_directions=None, n_frequencies=50), skl.features.CellSums
+    )
     assert skl.design(X[:500, :10], n_components=4, n_directions=3).n_directions == 3
 
 
@@ -106,10 +108,10 @@ def test_files_carry_cells_and_models(tmp_path):
     assert skl.load(tmp_path / "a.sketch") == model.sketch_
     again = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.load(tmp_path / "a.sketch"))
     assert np.isclose(again.score(X), model.score(X), rtol=1e-3)
-    skl.save_model(model, tmp_path / "a.json")
-    assert np.array_equal(skl.load_model(tmp_path / "a.json").predict(X), model.labels_)
-    skl.save_design(OPERATOR, tmp_path / "design.json")
-    assert skl.load_design(tmp_path / "design.json") == OPERATOR
+    skl.save(model, tmp_path / "a.json")
+    assert np.array_equal(skl.load(tmp_path / "a.json").predict(X), model.labels_)
+    skl.save(OPERATOR, tmp_path / "design.json")
+    assert skl.load(tmp_path / "design.json") == OPERATOR
 
 
 def test_streams_and_standardized_columns():
@@ -215,9 +217,9 @@ def test_numbers_of_a_schema_go_by_frequencies():
     schema = skl.schema(frame)
     operator = skl.design(frame, n_components=2, schema=schema, rows=50)
     assert operator.n_features > 64
-    assert operator.part(skl.CellSums) is None
+    assert operator.part(skl.features.CellSums) is None
     fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
-    assert fitted.sketch_.operator.part(skl.CellSums) is None
+    assert fitted.sketch_.operator.part(skl.features.CellSums) is None
 
 
 ALONG = np.column_stack([X[:, :6] + 5 * np.eye(6)[LABELS], 1000 * LABELS + 50 * X[:, 50], X[:, 51] > 1]).astype(
@@ -262,8 +264,8 @@ def test_profiles_over_all_records_of_a_table(tmp_path):
         }
     )
     model = skl.SketchKMeans(4, schema="auto", along=["income", "member", "country"], random_state=0).fit(frame)
-    skl.save_model(model, tmp_path / "model.json")
-    loaded = skl.load_model(tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
+    loaded = skl.load(tmp_path / "model.json")
     assert loaded.along == ["income", "member", "country"]
     for found in (skl.profiles(model), skl.profiles(loaded, model.sketch_)):
         for profile in found:
@@ -381,7 +383,7 @@ def test_the_number_of_clusters_of_many_columns(k, n):
     model = skl.SketchKMeans("auto", random_state=0).fit(rows)
     assert model.n_clusters_ == k
     assert model.choice_.basis.name == ("GAP" if n < 100 else "CELLS")
-    assert model.sketch_.operator.part(skl.CellSums) is not None
+    assert model.sketch_.operator.part(skl.features.CellSums) is not None
 
 
 def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
@@ -392,8 +394,8 @@ def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
     assert "4 Gaussians, each of some cells" in choice.sentences[0]
     assert len(choice.table()) == 11
     model = skl.SketchKMeans("auto", max_clusters=10, random_state=0).fit_sketch(sketch)
-    skl.save_model(model, tmp_path / "model.json")
-    assert skl.load_model(tmp_path / "model.json").choice_ == model.choice_
+    skl.save(model, tmp_path / "model.json")
+    assert skl.load(tmp_path / "model.json").choice_ == model.choice_
     largest = skl.choose_k(sketch, 3)
     assert largest.headline == "3 or more clusters"
     assert "larger max_clusters" in largest.sentences[0]
@@ -472,11 +474,11 @@ def test_what_random_sums_cannot_tell_is_refused():
     )
     assert operator.sketch(np.full((1, 100), 5.0)) == operator.sketch(np.ones((1, 100)))  # moved onto the bounds
     other = skl.design(bounds=BOX, n_components=4, seed=1)
-    mixed = skl.concatenate([*operator.parts[:-1], other.parts[-1]])  # of sums with other signs
+    mixed = skl.features.concatenate([*operator.parts[:-1], other.parts[-1]])  # of sums with other signs
     with pytest.raises(ValueError, match="Fourier features is needed"):
         skl.SketchKMeans(4).fit_sketch(mixed.sketch(rows_in_box(3000, 3)))
     loose = skl.design(bounds=(10 * BOX[0], 10 * BOX[1]), n_components=4).sketch(rows_in_box(20_000, 3))
     with pytest.warns(ConvergenceWarning, match="declare tighter ones"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(loose)
     whole = skl.design(bounds=BOX, n_components=4, n_directions=None)
-    assert whole.part(skl.FourierFeatures).n_features == 100
+    assert whole.part(skl.features.FourierFeatures).n_features == 100

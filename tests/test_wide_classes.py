@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.estimators.classifier.rules import ClassDirections
+from sketchlearn.features import SecondMoments, SomeDirections
 
 
 def classes(n=1500, d=120, seed=0):
@@ -22,7 +23,7 @@ def classes(n=1500, d=120, seed=0):
 
 X, Y = classes()
 TEST, TEST_Y = classes(1000, seed=2)
-MOMENTS = skl.SecondMoments(3, bound=1.0)
+MOMENTS = SecondMoments(3, bound=1.0)
 
 
 def sketched(rule="mixture", **options):
@@ -32,7 +33,7 @@ def sketched(rule="mixture", **options):
 def test_many_columns_are_looked_at_in_directions():
     model = sketched()
     operator = model.sketch_.operator
-    assert isinstance(operator, skl.SomeDirections)
+    assert isinstance(operator, SomeDirections)
     assert operator.n_sums == operator.n_directions * (operator.n_directions + 3) / 2
     assert operator.origin.value == "sample"
     assert model.score(TEST, TEST_Y) > 0.9
@@ -41,15 +42,15 @@ def test_many_columns_are_looked_at_in_directions():
 
 def test_other_columns_count_as_before():
     few = skl.SketchClassifier("mixture").fit(X[:, :64], Y).sketch_.operator
-    assert isinstance(few, skl.SecondMoments)
-    assert isinstance(sketched(n_directions=None).sketch_.operator, skl.SecondMoments)
-    assert isinstance(sketched(bounds=(-50, 150)).sketch_.operator, skl.SecondMoments)
+    assert isinstance(few, SecondMoments)
+    assert isinstance(sketched(n_directions=None).sketch_.operator, SecondMoments)
+    assert isinstance(sketched(bounds=(-50, 150)).sketch_.operator, SecondMoments)
     chosen = skl.SketchClassifier("mixture", n_directions=5).fit(X[:, :20], Y).sketch_.operator
     assert chosen.n_directions == 5
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=[f"c{i}" for i in range(120)])
     encoded = skl.SketchClassifier("mixture", schema="auto").fit(table, Y).sketch_.operator
-    assert isinstance(encoded, skl.SecondMoments)
+    assert isinstance(encoded, SecondMoments)
 
 
 def test_means_that_differ_come_first():
@@ -88,8 +89,8 @@ def test_sketches_of_classes_add_up_and_travel(rule, tmp_path):
     again = skl.SketchClassifier(priors="shares").fit_sketch(loaded)
     assert again.rule_ == rule
     assert np.array_equal(again.predict_proba(TEST), model.predict_proba(TEST))
-    skl.save_model(model, tmp_path / "model.json")
-    restored = skl.load_model(tmp_path / "model.json")
+    skl.save(model, tmp_path / "model.json")
+    restored = skl.load(tmp_path / "model.json")
     assert np.array_equal(restored.predict_proba(TEST), model.predict_proba(TEST))
     assert model.score(TEST, TEST_Y) > 0.8
 
@@ -98,7 +99,7 @@ def test_streams_are_designed_on_their_first_rows():
     stream = skl.SketchClassifier("mixture", random_state=0)
     for part in np.array_split(np.arange(len(X)), 3):
         stream.partial_fit(X[part], Y[part], classes=[0, 1, 2])
-    assert isinstance(stream.sketch_.operator, skl.SomeDirections)
+    assert isinstance(stream.sketch_.operator, SomeDirections)
     assert stream.score(TEST, TEST_Y) > 0.9
 
 
@@ -155,9 +156,9 @@ def test_directions_on_the_command_line(tmp_path):
         (lambda: sketched(n_directions=4, bounds=(0, 100)), "leave out features and bounds"),
         (lambda: skl.design(bounds=([0] * 99, [1] * 99), task="moments", n_directions=4), "leave out bounds and rows"),
         (lambda: skl.design(X, task="moments", n_directions=4, rows=10), "leave out bounds and rows"),
-        (lambda: skl.SomeDirections(2, inner_operator=MOMENTS, n_directions=2, directions="AAA=", shift=0, bound=1.0),
+        (lambda: SomeDirections(2, inner_operator=MOMENTS, n_directions=2, directions="AAA=", shift=0, bound=1.0),
          "directions must be 2 x 2 whole numbers"),
-        (lambda: skl.SomeDirections(1, inner_operator=MOMENTS, n_directions=1, directions="AQA=", shift=0, bound=1.0),
+        (lambda: SomeDirections(1, inner_operator=MOMENTS, n_directions=1, directions="AQA=", shift=0, bound=1.0),
          "inner_operator must take 1 columns without names"),
         (lambda: skl.SketchPCA(2).fit_sketch(skl.design(X, task="moments", n_directions=4).sketch(X)),
          "needs a sketch of second moments"),

@@ -47,8 +47,8 @@ def test_rows_are_like_those_sketched(fitted):
 
 def test_a_network_of_all_columns_is_there_for_the_asking():
     operator = skl.design(ROWS, task="generator", n_directions=None)
-    assert isinstance(operator, skl.FourierFeatures)
-    assert isinstance(skl.design(ROWS[:, :64], task="generator"), skl.FourierFeatures)
+    assert isinstance(operator, skl.features.FourierFeatures)
+    assert isinstance(skl.design(ROWS[:, :64], task="generator"), skl.features.FourierFeatures)
     asked = skl.design(ROWS[:, :20], task="generator", n_directions=3, n_frequencies=50)
     assert asked.n_sums == 2 * 50 + (20 + 210) + 2 * 20
     made = skl.SketchGenerator(**SMALL).fit_sketch(asked.sketch(ROWS[:, :20])).sample(10)
@@ -63,8 +63,8 @@ def test_labels_and_files(tmp_path):
         made, real = model.sample(3000, y=label), ROWS[label == RIGHT]
         assert np.max(np.abs(made.mean(axis=0) - real.mean(axis=0)) / real.std(axis=0)) < 0.15
         assert np.allclose(made.std(axis=0), real.std(axis=0), rtol=0.15)
-    skl.save_model(model, tmp_path / "model")
-    again = skl.load_model(tmp_path / "model")
+    skl.save(model, tmp_path / "model")
+    again = skl.load(tmp_path / "model")
     assert again.fitted_model() == model.fitted_model()
     again.random_state = 0
     assert np.array_equal(again.sample(20), model.sample(20))
@@ -86,7 +86,7 @@ def test_forged_files_are_refused(fitted, tmp_path, name, change):
     from safetensors.torch import load, save
 
     path = tmp_path / "model"
-    skl.save_model(fitted, path)
+    skl.save(fitted, path)
     data = path.read_bytes()
     header, arrays = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]), load(data)
     forged = arrays.pop(name)
@@ -94,7 +94,7 @@ def test_forged_files_are_refused(fitted, tmp_path, name, change):
         arrays[name] = change(forged).contiguous()
     path.write_bytes(save(arrays, metadata=header["__metadata__"]))
     with pytest.raises(skl.FormatError):
-        skl.load_model(path)
+        skl.load(path)
 
 
 def test_few_rows_and_constant_columns():

@@ -368,42 +368,42 @@ def once_rounded_moments(operator, X):
 def record_integers(operator, X):
     """The integers of each row."""
     X = np.asarray(X)
-    if isinstance(operator, skl.Concatenated):
+    if isinstance(operator, skl.features.Concatenated):
         return np.concatenate([record_integers(part, X) for part in operator.parts], axis=1)
-    if isinstance(operator, skl.SomeColumns):
+    if isinstance(operator, skl.features.SomeColumns):
         return record_integers(operator.inner, X[:, operator.which])
-    if isinstance(operator, skl.SomeDirections):
+    if isinstance(operator, skl.features.SomeDirections):
         return record_integers(operator.inner, np.array([place for _, place in whole_places(operator, X)], f64))
-    if isinstance(operator, skl.CrossFeatures):
+    if isinstance(operator, skl.features.CrossFeatures):
         return crossed(operator, X)
-    if isinstance(operator, skl.FeatureMoments):
+    if isinstance(operator, skl.features.FeatureMoments):
         features = record_integers(operator.crossed, X) / operator.waves.wave.unit
         return record_integers(operator.inner, np.concatenate([features, X.astype(f64)], axis=1))
-    if isinstance(operator, skl.ConvolutionalFeatures):
+    if isinstance(operator, skl.features.ConvolutionalFeatures):
         return record_integers(operator.inner, network_outputs(operator, X))
-    if isinstance(operator, skl.SecondMoments) and operator.rounding == "once":
+    if isinstance(operator, skl.features.SecondMoments) and operator.rounding == "once":
         return once_rounded_moments(operator, X)
-    if isinstance(operator, skl.SecondMoments):
+    if isinstance(operator, skl.features.SecondMoments):
         y = (X.astype(f64) - operator.middle) / np.array(operator.bound)
         j, k = np.tril_indices(operator.n_features)
         return np.rint(np.concatenate([2.0**30 * y, (y[:, j] * 2.0**30) * y[:, k]], axis=1)).astype(np.int64)
-    if isinstance(operator, skl.VeroneseMoments):
+    if isinstance(operator, skl.features.VeroneseMoments):
         y = X.astype(f64) - operator.middle
         a, b = np.tril_indices(operator.n_features)
         return record_integers(operator.inner, y[:, a] * y[:, b])
-    if isinstance(operator, skl.ColumnMoments):
+    if isinstance(operator, skl.features.ColumnMoments):
         y = (X.astype(f64) - operator.middle) / np.array(operator.bound)
         return np.rint(np.concatenate([2.0**30 * y, (y * 2.0**30) * y], axis=1)).astype(np.int64)
-    if isinstance(operator, skl.Histograms):
+    if isinstance(operator, skl.features.Histograms):
         pairs = zip(X.astype(f64).T, operator.edges, strict=True)
         return np.concatenate([counted(column, edges) for column, edges in pairs], axis=1)
-    if isinstance(operator, skl.ExpectedStatistics):
+    if isinstance(operator, skl.features.ExpectedStatistics):
         return statistics_integers(operator, X)
-    if isinstance(operator, skl.CellSums):
+    if isinstance(operator, skl.features.CellSums):
         return cell_integers(operator, X)
-    if isinstance(operator, skl.CumulantFeatures):
+    if isinstance(operator, skl.features.CumulantFeatures):
         return cumulant_integers(operator, X)
-    if isinstance(operator, skl.QuadraticFeatures):
+    if isinstance(operator, skl.features.QuadraticFeatures):
         t = chain(centred(operator, X), operator._directions)
         return to_integer(t * f32(2**20), t, 0)
     parts = wave_integers(operator.wave, phases(operator, X))

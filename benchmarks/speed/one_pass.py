@@ -177,7 +177,7 @@ def kernels(threads: int) -> list[list[str]]:
     for n, d, k in KERNELS:
         rows = rng.standard_normal((n, d), np.float32)
         points = rows[:k].astype(np.float64)
-        operator = skl.CellSums.at_points(points, bound=np.full(d, 8.0), center=np.zeros(d), units=np.ones(d))
+        operator = skl.features.CellSums.at_points(points, bound=np.full(d, 8.0), center=np.zeros(d), units=np.ones(d))
         few = rows[:k].T.copy()
         with threadpool_limits(threads):
             product = min(timed(lambda: (rows @ few).argmin(1))[2] for _ in range(REPEATS))  # noqa: B023

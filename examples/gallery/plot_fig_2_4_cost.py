@@ -21,7 +21,7 @@ def rows(n, rng):
 
 def surfaces(X, m, grid, seed):
     """Risk and squared distance of sketches, for each pair of centers on a grid."""
-    operator = skl.FourierFeatures(1, m, law=skl.frequencies.Gaussian(0.8), seed=seed)
+    operator = skl.features.FourierFeatures(1, m, law=skl.features.frequencies.Gaussian(0.8), seed=seed)
     z, atoms = operator.sketch(X).mean, operator.features(grid[:, None])
     squares = (X - grid) ** 2
     risk = np.array(

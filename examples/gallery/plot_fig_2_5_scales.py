@@ -29,7 +29,7 @@ def grid(points):
 
 
 def landscape(X, scale, m, points, seed=0):
-    operator = skl.FourierFeatures(2, m, law=skl.frequencies.Gaussian(scale), seed=seed)
+    operator = skl.features.FourierFeatures(2, m, law=skl.features.frequencies.Gaussian(scale), seed=seed)
     features = operator.features(grid(points))
     return (features @ operator.sketch(X).mean.conj()).real.reshape(points, points) / m
 

@@ -23,8 +23,8 @@ PAIRS = {
 SCALE, D = 1.5, 5
 NORMAL_MEDIAN = 0.6745  # |N(0, 1)| has it; laws of Cauchy numbers have their scales by it
 LAWS = {
-    "Gaussian": skl.frequencies.Gaussian(SCALE),
-    "Laplace": skl.frequencies.ProductCauchy(NORMAL_MEDIAN * SCALE),
+    "Gaussian": skl.features.frequencies.Gaussian(SCALE),
+    "Laplace": skl.features.frequencies.ProductCauchy(NORMAL_MEDIAN * SCALE),
 }
 KERNELS = {"Gaussian": lambda r: np.exp(-(r**2) / (2 * SCALE**2)), "Laplace": lambda r: np.exp(-r / SCALE)}
 SIZES = {"Gaussian": 200, "Laplace": 2000}  # features, as in the thesis
@@ -44,8 +44,8 @@ def products(kind, name, m, n, seed):
     features = skl.PeriodicFeatures(m, law=law, wave=wave, query=query, random_state=seed).fit(x)
     found = np.sum(features.transform_queries(x) * features.transform(y), axis=1)
     kernel = kappa(distances)
-    real = {"cosine": skl.waves.Cosine(), "square": skl.waves.Square(complex=False)}
-    pair = skl.waves.Pair(real[query], real[wave])
+    real = {"cosine": skl.features.waves.Cosine(), "square": skl.features.waves.Square(complex=False)}
+    pair = skl.features.waves.Pair(real[query], real[wave])
     expected = pair.kernel(kappa, distances)
     return distances, found * (1 / found[0] if name == "one bit, one bit" else 1), kernel, expected
 

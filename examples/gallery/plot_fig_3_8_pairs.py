@@ -22,16 +22,16 @@ SIZES = (600, 900, 1350, 2000, 3000, 4500)  # real coefficients
 QUERIES = {
     "cosine": "cosine",
     "cosine, complex": "exponential",
-    "one bit": skl.waves.Square(complex=False),
-    "one bit, complex": skl.waves.Square(),
-    "modulo": skl.waves.Sawtooth(complex=False),
-    "modulo, complex": skl.waves.Sawtooth(),
-    "2 bits": skl.waves.QuantizedCosine(2, complex=False),
-    "2 bits, complex": skl.waves.QuantizedCosine(2),
-    "3 bits": skl.waves.QuantizedCosine(3, complex=False),
-    "3 bits, complex": skl.waves.QuantizedCosine(3),
-    "2 bits, universal": skl.waves.QuantizedSawtooth(2, complex=False),
-    "2 bits, universal, complex": skl.waves.QuantizedSawtooth(2),
+    "one bit": skl.features.waves.Square(complex=False),
+    "one bit, complex": skl.features.waves.Square(),
+    "modulo": skl.features.waves.Sawtooth(complex=False),
+    "modulo, complex": skl.features.waves.Sawtooth(),
+    "2 bits": skl.features.waves.QuantizedCosine(2, complex=False),
+    "2 bits, complex": skl.features.waves.QuantizedCosine(2),
+    "3 bits": skl.features.waves.QuantizedCosine(3, complex=False),
+    "3 bits, complex": skl.features.waves.QuantizedCosine(3),
+    "2 bits, universal": skl.features.waves.QuantizedSawtooth(2, complex=False),
+    "2 bits, universal, complex": skl.features.waves.QuantizedSawtooth(2),
 }
 
 

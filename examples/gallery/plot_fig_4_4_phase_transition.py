@@ -29,8 +29,8 @@ def rows(K, d, rng):
 
 def succeeds(X, K, m, wave, best, seed):
     d = X.shape[1]
-    law = skl.frequencies.AdaptedRadius(3 * np.sqrt(d / 20))  # three deviations of a cluster
-    operator = skl.FourierFeatures(d, m, law=law, wave=wave, seed=seed)
+    law = skl.features.frequencies.AdaptedRadius(3 * np.sqrt(d / 20))  # three deviations of a cluster
+    operator = skl.features.FourierFeatures(d, m, law=law, wave=wave, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small sketches are doubtful, and say so
         found = skl.SketchKMeans(K, decoder="ompr", random_state=seed).fit_sketch(operator.sketch(X)).cluster_centers_

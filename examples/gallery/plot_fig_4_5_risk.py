@@ -28,7 +28,9 @@ def rows(n, seed):
 
 
 def rsse(X, sketched, m, wave, best, seed):
-    operator = skl.FourierFeatures(D, m, law=skl.frequencies.FoldedGaussian(2.5), wave=wave, seed=seed)
+    operator = skl.features.FourierFeatures(
+        D, m, law=skl.features.frequencies.FoldedGaussian(2.5), wave=wave, seed=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small sketches are doubtful, and say so
         found = (

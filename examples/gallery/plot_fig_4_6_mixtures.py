@@ -29,7 +29,9 @@ def rows(n, seed):
 
 def likelihood(X, sketched, m, wave, seed):
     """Nats a row, of all rows, by a mixture that was learned from a sketch of some."""
-    operator = skl.FourierFeatures(D, m, law=skl.frequencies.FoldedGaussian(2.5), wave=wave, seed=seed)
+    operator = skl.features.FourierFeatures(
+        D, m, law=skl.features.frequencies.FoldedGaussian(2.5), wave=wave, seed=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small sketches are doubtful, and say so
         model = skl.SketchGaussianMixture(K, covariance_type="diag", decoder="ompr", random_state=seed)

@@ -29,7 +29,7 @@ def rows(n, seed):
 
 def designed_scale(X):
     """The scale that the library chooses from 1,000 rows."""
-    frequencies = skl.design(X[:1000], n_components=K).part(skl.FourierFeatures)
+    frequencies = skl.design(X[:1000], n_components=K).part(skl.features.FourierFeatures)
     return frequencies.law.law.laws[0].scale  # after the probes, and before frequencies that show the whole
 
 
@@ -48,7 +48,7 @@ def errors(X, best, likeliest, sketch, seed):
     return ((X[:, None] - centers) ** 2).sum(axis=2).min(axis=1).sum() / best, likeliest - mixture.score(X)
 
 
-def table(n=5000, m=10 * K * D, scales=SCALES, law=skl.frequencies.AdaptedRadius, draws=3):
+def table(n=5000, m=10 * K * D, scales=SCALES, law=skl.features.frequencies.AdaptedRadius, draws=3):
     """Medians over draws of the rows and of the frequencies; the scale is also in units of the designed one."""
     data = [rows(n, seed) for seed in range(draws)]
     designed, found = np.median([designed_scale(X) for X in data]), []
@@ -56,7 +56,9 @@ def table(n=5000, m=10 * K * D, scales=SCALES, law=skl.frequencies.AdaptedRadius
     for scale in scales:
         line = {"scale": scale, "over the design's": scale / designed}
         for name, wave in WAVES.items():
-            operators = [skl.FourierFeatures(D, m, law=law(scale), wave=wave, seed=seed) for seed in range(draws)]
+            operators = [
+                skl.features.FourierFeatures(D, m, law=law(scale), wave=wave, seed=seed) for seed in range(draws)
+            ]
             drawn = [errors(*case, operators[seed].sketch(case[0]), seed) for seed, case in enumerate(known)]
             line[f"RSSE, {name}"], line[f"gap, {name}"] = np.median(drawn, axis=0)
         found.append(line)

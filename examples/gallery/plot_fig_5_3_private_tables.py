@@ -65,8 +65,8 @@ def clusters_of(operator, X, epsilon, seed):
 
 def from_scale(X, bounds, scale, epsilon, seed):
     """Centers from a private sketch of one scale, as the thesis has it."""
-    d, law = X.shape[1], skl.frequencies.Gaussian(scale)
-    operator = skl.FourierFeatures(d, RATIO * K * d, law=law, center=np.mean(bounds, axis=1), seed=seed)
+    d, law = X.shape[1], skl.features.frequencies.Gaussian(scale)
+    operator = skl.features.FourierFeatures(d, RATIO * K * d, law=law, center=np.mean(bounds, axis=1), seed=seed)
     return clusters_of(operator, X, epsilon, seed)
 
 

@@ -36,8 +36,8 @@ def rows(n, seed):
 
 def from_sketch(X, m, epsilon, delta, seed):
     """Centers from a private sketch, of m frequencies at twice the scale of the centers' deviation."""
-    law = skl.frequencies.Gaussian(2 * SEPARATION * K ** (1 / D))
-    operator = skl.FourierFeatures(D, m, law=law, seed=seed).with_origin("declared")
+    law = skl.features.frequencies.Gaussian(2 * SEPARATION * K ** (1 / D))
+    operator = skl.features.FourierFeatures(D, m, law=law, seed=seed).with_origin("declared")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody keeps count here, and noise that hides clusters says so
         # named by the budget: each is a world of its own, of which one would be real

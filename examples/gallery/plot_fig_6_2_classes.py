@@ -47,7 +47,7 @@ SHAPES = {"clusters": (clusters, best_of_clusters), "rings": (rings, best_of_rin
 
 def by_correlation(X, y, asked, m, scale, seed):
     """The thesis' rule: the class whose sketch has the largest product with the features of the row."""
-    operator = skl.FourierFeatures(2, m, law=skl.frequencies.Gaussian(scale), seed=seed)
+    operator = skl.features.FourierFeatures(2, m, law=skl.features.frequencies.Gaussian(scale), seed=seed)
     products = [(operator.features(asked) @ operator.sketch(X[y == c]).mean.conj()).real for c in range(3)]
     return np.argmax(products, axis=0)
 

@@ -62,8 +62,8 @@ def table(n=20_000, ratios=RATIOS, draws=3, trials=10):
         truth, X = rows(n, np.random.default_rng(seed))
         best = KMeans(K, n_init=5, random_state=0).fit(X).inertia_
         for ratio in ratios:
-            law = skl.frequencies.AdaptedRadius(SCALE)
-            sketch = skl.FourierFeatures(D, ratio * K * D, law=law, seed=seed).sketch(X)
+            law = skl.features.frequencies.AdaptedRadius(SCALE)
+            sketch = skl.features.FourierFeatures(D, ratio * K * D, law=law, seed=seed).sketch(X)
             for name, decoder in decoders(X, trials).items():
                 centers = centers_of(decoder, sketch, seed)
                 rsse = ((X[:, None] - centers) ** 2).sum(axis=2).min(axis=1).sum() / best

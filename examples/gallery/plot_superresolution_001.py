@@ -63,7 +63,9 @@ def table(m=60, n=100_000, separations=SEPARATIONS, draws=6, trials=10):
         for seed in range(draws):
             places, X = records(separation, n, np.random.default_rng(seed))
             low, high = places.min() - REACH, places.max() + REACH
-            sketch = skl.FourierFeatures(1, m, law=skl.frequencies.Gaussian(WIDTH), seed=seed).sketch(X)
+            sketch = skl.features.FourierFeatures(1, m, law=skl.features.frequencies.Gaussian(WIDTH), seed=seed).sketch(
+                X
+            )
             bounds = ((low,), (high,))
             decoders = {
                 "CL-OMP": DiracOmpr(replacement=False, bounds=bounds),

@@ -21,7 +21,7 @@ THESIS = {"Iris": (4.00, 8.22, 6.18), "Wine": (1.69, 13.75, 8.19), "Breast cance
 
 def by_correlation(X, y, test, m, seed):
     """The thesis' rule: the class whose sketch has the largest product with the features of the row."""
-    operator = skl.FourierFeatures(X.shape[1], m, law=skl.frequencies.Gaussian(2.0), seed=seed)
+    operator = skl.features.FourierFeatures(X.shape[1], m, law=skl.features.frequencies.Gaussian(2.0), seed=seed)
     features = operator.features(test)
     classes = np.unique(y)
     means = [operator.sketch(X[y == c]).mean for c in classes]

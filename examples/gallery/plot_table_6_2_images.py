@@ -73,9 +73,9 @@ def table(mnist=None, sizes=SIZES, draws=10):
         name, side, brightest, (X, y, X_test, y_test) = images(mnist, seed)
         answers = []
         for m in sizes:
-            network = skl.ConvolutionalFeatures((side, side), m, pixels=(0, brightest), seed=seed)
+            network = skl.features.ConvolutionalFeatures((side, side), m, pixels=(0, brightest), seed=seed)
             answers.append(by_correlation(network, X, y, X_test))
-        network = skl.ConvolutionalFeatures((side, side), pixels=(0, brightest), seed=seed)
+        network = skl.features.ConvolutionalFeatures((side, side), pixels=(0, brightest), seed=seed)
         answers.append(skl.SketchClassifier(features=network).fit(X, y).predict(X_test))
         answers.append(SVC().fit(X[:SVM_ROWS], y[:SVM_ROWS]).predict(X_test))
         for values, answer in zip(errors.values(), answers, strict=True):

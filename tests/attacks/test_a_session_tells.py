@@ -39,12 +39,12 @@ def test_errors_say_nothing_about_rows(name):
 def test_a_row_that_has_no_place_is_left_out(value):
     """A refusal would tell that there is one."""
     odd = np.vstack([ROWS, [value, 0.0]])
-    released = Session(odd, budget=20.0).release(skl.Histograms.even(*BOUNDS), epsilon=20.0)
+    released = Session(odd, budget=20.0).release(skl.features.Histograms.even(*BOUNDS), epsilon=20.0)
     assert abs(released.count - 200) < 30
 
 
 def test_warnings_say_nothing_about_rows():
-    far = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1e-9)).with_origin("declared")
+    far = skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1e-9)).with_origin("declared")
     with pytest.warns(UserWarning, match="phases are noise"):
         far.sketch(ROWS)
     with warnings.catch_warnings():
@@ -72,7 +72,7 @@ def test_releases_add_up_whatever_the_design():
         other = session.fit(skl.SketchPCA(1), epsilon=1.0)
     assert (first.ledger.epsilon, other.privacy_.epsilon) == (1.0, 2.0)
     with pytest.raises(BudgetError, match="would spend more"):
-        session.release(skl.Histograms.even(*BOUNDS), epsilon=1.0)
+        session.release(skl.features.Histograms.even(*BOUNDS), epsilon=1.0)
     assert len(session.releases) == 2
 
 
@@ -99,7 +99,7 @@ def test_bounds_that_are_refused_tell_nothing():
     session, said = Session(ROWS, budget=1.0, bounds=BOUNDS), set()
     for bound in (0.1, 4.0, 100.0):
         with pytest.raises(ValueError, match="tells that there are none") as caught:
-            session.release(skl.SecondMoments(2, bound=bound).with_origin("declared"), epsilon=1.0)
+            session.release(skl.features.SecondMoments(2, bound=bound).with_origin("declared"), epsilon=1.0)
         said.add((type(caught.value), str(caught.value)))
     assert len(said) == 1
 
@@ -136,4 +136,4 @@ def test_errors_of_other_libraries_stay_inside():
 def test_a_budget_by_batch_is_refused(tmp_path):
     """It would have a limit for each design, and the releases of a session add up."""
     with pytest.raises(BudgetError, match="without by_batch"):
-        Session(ROWS, budget=skl.Budget(tmp_path / "budget", epsilon=1.0, by_batch=True))
+        Session(ROWS, budget=skl.privacy.Budget(tmp_path / "budget", epsilon=1.0, by_batch=True))

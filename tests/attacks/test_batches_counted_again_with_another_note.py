@@ -84,7 +84,7 @@ def test_private_sketches_again(house):
 
 
 def test_bits_of_two_devices_may_be_equal(house):
-    operator = skl.FourierFeatures(2, 8, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    operator = skl.features.FourierFeatures(2, 8, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=3)
     house.collection(operator=operator.with_origin("declared"))
     tokens, body = [house.sender(name) for name in "ab"], Design(device_design(operator)).message([[0.1, 0.2]])
     for token in tokens:

@@ -6,7 +6,7 @@ import pytest
 import sketchlearn as skl
 from sketchlearn.sketch import batches
 
-OPERATOR = skl.Histograms.even([0, 0], [1, 1], bins=2)
+OPERATOR = skl.features.Histograms.even([0, 0], [1, 1], bins=2)
 ROWS = np.random.default_rng(0).uniform(0, 1, (40, 2))
 
 

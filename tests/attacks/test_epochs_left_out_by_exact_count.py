@@ -17,7 +17,7 @@ import sketchlearn as skl
 
 THRESHOLD = 100  # records, the default of the rule min_records
 RELEASES, EPSILON = 40, 1.0
-OPERATOR = skl.Histograms.even([0.0], [1.0], bins=4)
+OPERATOR = skl.features.Histograms.even([0.0], [1.0], bins=4)
 WINDOW = {"from": str(NOON), "to": str(NOON + 2 * HOUR), "epsilon": EPSILON}
 
 

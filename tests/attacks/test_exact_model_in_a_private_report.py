@@ -29,7 +29,7 @@ def test_a_page_is_private_if_all_that_it_shows_is(sketch, tmp_path):
         assert mode(path) == (mode(usual) if private else 0o600)
         path.unlink()
         sketch.save(tmp_path / "records.sketch")
-        skl.save_model(model, tmp_path / "model.json")
+        skl.save(model, tmp_path / "model.json")
         with pytest.raises(SystemExit):
             main(["report", str(tmp_path / "records.sketch"), str(tmp_path / "model.json"), "-o", str(path)])
         assert (PRIVATE in path.read_text()) == private

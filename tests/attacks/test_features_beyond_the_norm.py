@@ -22,7 +22,7 @@ SIZES = [0.0, 0.01, 0.3, 0.5, 0.7071, 0.75, 1.0, 1.0000001, 3.0, 1e308]
 
 
 def operator_of(wave, m=2):
-    return skl.FourierFeatures(2, m, law=Gaussian(1.0), wave=wave, seed=1).with_origin("declared")
+    return skl.features.FourierFeatures(2, m, law=Gaussian(1.0), wave=wave, seed=1).with_origin("declared")
 
 
 def norms(operator, features):
@@ -74,7 +74,9 @@ def test_features_of_many_types(name):
         assert max(norms(operator, np.full(operator.n_frequencies, -1, np.int64).astype(kind))) <= 1
 
 
-@pytest.mark.parametrize("wave", [skl.waves.Exponential(), skl.waves.Triangle(), FourierSeries((0.005,))])
+@pytest.mark.parametrize(
+    "wave", [skl.features.waves.Exponential(), skl.features.waves.Triangle(), FourierSeries((0.005,))]
+)
 def test_a_row_beyond_is_clipped_and_counted_wherever_it_comes_in(wave):
     operator = operator_of(wave)
     good = operator.features([[0.3, -0.2]])

@@ -31,7 +31,7 @@ def people():
 
 def clipped(operator):
     """An operator that was designed on a sample, so that it refuses no row."""
-    return skl.concatenate([replace(part, outside="clip") for part in operator.parts])
+    return skl.features.concatenate([replace(part, outside="clip") for part in operator.parts])
 
 
 PEOPLE = people()

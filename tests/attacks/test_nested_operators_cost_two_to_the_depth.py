@@ -13,17 +13,17 @@ from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 from sketchlearn.files.sketches import KnownOperator
 
 DEEPEST = 8
-WAVES = skl.FourierFeatures(1, 4, law=Gaussian(1.0))
+WAVES = skl.features.FourierFeatures(1, 4, law=Gaussian(1.0))
 ONE_DIRECTION = {"n_directions": 1, "directions": packed(np.array([[1]]), "<i2"), "shift": 0, "bound": 1.0}
 COMPOSING = {
-    "some columns": lambda inner: skl.SomeColumns(inner, 1, which=[0]),
-    "some directions": lambda inner: skl.SomeDirections(1, inner_operator=inner, **ONE_DIRECTION),
-    "concatenated": lambda inner: skl.concatenate([inner]),
-    "concatenated twice": lambda inner: skl.concatenate([skl.SecondMoments(1, bound=1.0), inner]),
+    "some columns": lambda inner: skl.features.SomeColumns(inner, 1, which=[0]),
+    "some directions": lambda inner: skl.features.SomeDirections(1, inner_operator=inner, **ONE_DIRECTION),
+    "concatenated": lambda inner: skl.features.concatenate([inner]),
+    "concatenated twice": lambda inner: skl.features.concatenate([skl.features.SecondMoments(1, bound=1.0), inner]),
 }
 OUTERMOST = {
-    "crosses": lambda inner: skl.CrossFeatures(inner, bound=1.0),
-    "feature moments": lambda inner: skl.FeatureMoments(inner, bound=1.0),
+    "crosses": lambda inner: skl.features.CrossFeatures(inner, bound=1.0),
+    "feature moments": lambda inner: skl.features.FeatureMoments(inner, bound=1.0),
 }
 
 
@@ -45,7 +45,7 @@ def nested_form(form, depth):
 def visits(monkeypatch):
     """How often the cost of the frequencies is computed, and how often they are asked for to be digested."""
     seen = {"cost": 0, "digests": 0}
-    cost, parts = Gaussian.cost, skl.FourierFeatures.random_parts
+    cost, parts = Gaussian.cost, skl.features.FourierFeatures.random_parts
 
     def counted_cost(self, n_features, n_frequencies):
         seen["cost"] += 1
@@ -56,7 +56,7 @@ def visits(monkeypatch):
         return parts(self)
 
     monkeypatch.setattr(Gaussian, "cost", counted_cost)
-    monkeypatch.setattr(skl.FourierFeatures, "random_parts", counted_parts)
+    monkeypatch.setattr(skl.features.FourierFeatures, "random_parts", counted_parts)
     return seen
 
 
@@ -103,7 +103,7 @@ def test_mixtures_of_mixtures_are_bounded():
     law = Gaussian(1.0)
     for _ in range(DEEPEST - 1):
         law = Mixture((law,))
-    operator = nested(COMPOSING["some columns"], DEEPEST, skl.FourierFeatures(1, 4, law=law))
+    operator = nested(COMPOSING["some columns"], DEEPEST, skl.features.FourierFeatures(1, 4, law=law))
     assert design_from_bytes(design_to_bytes(operator))[0] == operator
     with pytest.raises(ValueError, match="mixtures are nested at most 8 deep"):
         Mixture((law,))

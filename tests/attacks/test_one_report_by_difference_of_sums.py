@@ -21,7 +21,9 @@ from sketchlearn.files.designs import design_to_bytes
 
 DAY = 24 * HOUR
 FEWEST = 10
-PEOPLE = skl.Histograms.even([0.0], [400.0], bins=400)  # a bin for each record: a sum says which records are in it
+PEOPLE = skl.features.Histograms.even(
+    [0.0], [400.0], bins=400
+)  # a bin for each record: a sum says which records are in it
 
 
 class Watched:

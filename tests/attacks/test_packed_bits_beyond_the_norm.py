@@ -19,7 +19,7 @@ WAVES = {
 
 
 def operator_of(name, m=3):
-    return skl.FourierFeatures(2, m, law=Gaussian(1.0), wave=WAVES[name], seed=1).with_origin("declared")
+    return skl.features.FourierFeatures(2, m, law=Gaussian(1.0), wave=WAVES[name], seed=1).with_origin("declared")
 
 
 def within(operator, sketch):
@@ -40,20 +40,20 @@ def test_patterns_of_bits(name):
     planes = np.array(list(itertools.product([1, -1], repeat=parts)))
     alike = np.repeat(planes, n, axis=0).reshape(-1, n, parts).reshape(len(planes), -1)
     for pattern in np.concatenate([patterns, alike]):
-        assert within(operator, operator.sketch_packed(skl.PackedBits.from_signs(pattern[None])))
+        assert within(operator, operator.sketch_packed(skl.features.PackedBits.from_signs(pattern[None])))
 
 
 @pytest.mark.parametrize("name", WAVES)
 def test_every_way_in(name):
     operator = operator_of(name)
-    ones = skl.PackedBits.from_signs(np.ones((1, operator.packed_bits * operator.n_sums)))
-    some = skl.SomeColumns(operator, 4, which=[3, 1])
-    sent = skl.PackedBits.from_bytes(ones.to_bytes())
+    ones = skl.features.PackedBits.from_signs(np.ones((1, operator.packed_bits * operator.n_sums)))
+    some = skl.features.SomeColumns(operator, 4, which=[3, 1])
+    sent = skl.features.PackedBits.from_bytes(ones.to_bytes())
     for sketch in (
         operator.sketch_packed(sent),
         skl.Sketch(operator).update_packed(sent),
         some.sketch_packed(ones),
-        skl.SomeColumns(some, 5, which=[0, 1, 2, 3]).sketch_packed(ones),
+        skl.features.SomeColumns(some, 5, which=[0, 1, 2, 3]).sketch_packed(ones),
     ):
         assert within(operator, sketch)
     expected = operator.sketch_packed(ones)
@@ -63,7 +63,7 @@ def test_every_way_in(name):
 @pytest.mark.parametrize("name", WAVES)
 def test_bits_of_readings_stay_what_they_are(name):
     operator, rows = operator_of(name), np.random.default_rng(1).normal(size=(400, 2)) * 100
-    ones = skl.PackedBits.from_signs(np.ones((1, operator.packed_bits * operator.n_sums)))
+    ones = skl.features.PackedBits.from_signs(np.ones((1, operator.packed_bits * operator.n_sums)))
     packed = operator.pack(rows)
     assert operator.sketch_packed(packed) == operator.sketch(rows)
     assert operator.sketch_packed(packed).clipped == 0

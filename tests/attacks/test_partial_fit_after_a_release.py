@@ -60,7 +60,9 @@ def test_rows_that_are_fitted_after_a_release_have_no_ledger():
     assert skl.SketchPCA(1).fit_sketch(RELEASES[0]).fit(X).privacy_ is None
 
 
-WAVES = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(2.0), wave="square", seed=1).with_origin("declared")
+WAVES = skl.features.FourierFeatures(
+    2, 60, law=skl.features.frequencies.Gaussian(2.0), wave="square", seed=1
+).with_origin("declared")
 
 
 def test_a_model_does_not_take_a_ledger_from_a_sketch_that_it_gave_away():

@@ -27,7 +27,7 @@ D = len(PROPOSED.encoded_names)
 
 
 def waves(d=D, **options):
-    return skl.FourierFeatures(d, 6, law=Gaussian(1.0), wave="square", seed=1, **options)
+    return skl.features.FourierFeatures(d, 6, law=Gaussian(1.0), wave="square", seed=1, **options)
 
 
 def directions(d=D, p=2):
@@ -35,23 +35,30 @@ def directions(d=D, p=2):
 
 
 def some(columns):
-    return skl.SomeColumns(waves(2), D, which=[D - 1, 0], columns=columns)
+    return skl.features.SomeColumns(waves(2), D, which=[D - 1, 0], columns=columns)
 
 
 #: operators made of others, for tables of these columns
 MADE = {
     "some columns": some,
-    "some of some": lambda c: skl.SomeColumns(skl.SomeColumns(waves(1), 2, which=[1]), D, which=[0, 1], columns=c),
-    "concatenated": lambda c: skl.concatenate([skl.Histograms.even([-5] * D, [5] * D, columns=c), some(c)]),
-    "some of concatenated": lambda c: skl.SomeColumns(
-        skl.concatenate([waves(2), skl.SecondMoments(2, bound=9.0, outside="clip")]), D, which=[1, 0], columns=c
+    "some of some": lambda c: skl.features.SomeColumns(
+        skl.features.SomeColumns(waves(1), 2, which=[1]), D, which=[0, 1], columns=c
     ),
-    "crosses": lambda c: skl.CrossFeatures(some(c), bound=9.0, outside="clip"),
-    "feature moments": lambda c: skl.FeatureMoments(some(c), bound=9.0, outside="clip"),
-    "directions": lambda c: skl.SomeDirections(
+    "concatenated": lambda c: skl.features.concatenate(
+        [skl.features.Histograms.even([-5] * D, [5] * D, columns=c), some(c)]
+    ),
+    "some of concatenated": lambda c: skl.features.SomeColumns(
+        skl.features.concatenate([waves(2), skl.features.SecondMoments(2, bound=9.0, outside="clip")]),
+        D,
+        which=[1, 0],
+        columns=c,
+    ),
+    "crosses": lambda c: skl.features.CrossFeatures(some(c), bound=9.0, outside="clip"),
+    "feature moments": lambda c: skl.features.FeatureMoments(some(c), bound=9.0, outside="clip"),
+    "directions": lambda c: skl.features.SomeDirections(
         D, bound=9.0, inner_operator=waves(2), n_directions=2, directions=directions(), shift=20, columns=c
     ),
-    "cells": lambda c: skl.CellSums(
+    "cells": lambda c: skl.features.CellSums(
         D,
         bound=9.0,
         n_directions=2,
@@ -60,7 +67,7 @@ MADE = {
         shift=20,
         columns=c,
     ),
-    "images": lambda c: skl.ConvolutionalFeatures((1, D), 4, pixels=(-9, 9), outside="clip", columns=c),
+    "images": lambda c: skl.features.ConvolutionalFeatures((1, D), 4, pixels=(-9, 9), outside="clip", columns=c),
     "waves": lambda c: waves(columns=c),
 }
 
@@ -81,9 +88,9 @@ def ways_out(operator):
     yield operator
     yield operator.with_origin("declared")
     yield operator.with_origin("unknown").with_origin("declared")
-    yield skl.Operator.from_json(json.loads(said(operator)))
+    yield skl.extend.Operator.from_json(json.loads(said(operator)))
     yield pickle.loads(pickle.dumps(operator))
-    yield skl.concatenate([operator]).with_origin("declared")
+    yield skl.features.concatenate([operator]).with_origin("declared")
     yield operator.with_columns(SchemaColumns(PROPOSED)).with_origin("declared")
     yield operator.with_worse_origin(operator)
     if operator.can_keep:
@@ -104,7 +111,7 @@ def test_the_same_schema_written_by_hand_is_declared(name):
     """What is refused is the proposal, not schemas."""
     operator = MADE[name](skl.Schema(PROPOSED.columns)).with_origin("declared")
     assert operator.origin is Origin.DECLARED
-    assert skl.Operator.from_json(json.loads(said(operator))).origin is Origin.DECLARED
+    assert skl.extend.Operator.from_json(json.loads(said(operator))).origin is Origin.DECLARED
     assert skl.privatize(operator.sketch(FRAME), epsilon=1.0).ledger.design == "declared"
 
 
@@ -114,10 +121,12 @@ def test_parts_do_not_leave_it_behind(name):
     operator = MADE[name](PROPOSED).with_origin("declared")
     sketch = operator.sketch(FRAME)
     inside = operator.leaves(sketch)
-    if isinstance(operator, Mapped) and not isinstance(operator, skl.FeatureMoments | skl.ConvolutionalFeatures):
+    if isinstance(operator, Mapped) and not isinstance(
+        operator, skl.features.FeatureMoments | skl.features.ConvolutionalFeatures
+    ):
         inside.append(operator.inner_sketch(sketch))
         assert operator.inner.origin is not Origin.DECLARED or operator.inner.columns is None
-    if isinstance(operator, skl.Concatenated):
+    if isinstance(operator, skl.features.Concatenated):
         inside += operator.split(sketch)
     for leaf in inside:
         assert leaf.operator.origin is not Origin.DECLARED
@@ -141,7 +150,7 @@ def test_directions_do_not_make_what_is_inside_declared():
     inside = operator.with_inner(waves(2).with_origin("sample"))
     assert inside.origin is Origin.SAMPLE
     form = {**operator.to_json(), "inner_operator": waves(2).with_origin("sample").to_json()}
-    assert skl.Operator.from_json(form).origin is Origin.SAMPLE
+    assert skl.extend.Operator.from_json(form).origin is Origin.SAMPLE
 
 
 def test_descriptions_of_a_sample_are_not_declared():
@@ -161,13 +170,13 @@ def test_a_release_has_no_rule_for_keeping_rows():
     """Its hashes are of records of the sample, and its center is their mean."""
     rule = Keeping(4, (0.1234567, 0.0), (1.0, 1.0), certain=("0123456789abcdef",))
     declared = waves(2).with_origin("declared")
-    moments = skl.SecondMoments(2, bound=9.0, outside="clip").with_origin("declared")
+    moments = skl.features.SecondMoments(2, bound=9.0, outside="clip").with_origin("declared")
     for operator in (
         declared.with_keeping(rule),
         moments.with_keeping(rule),
-        skl.concatenate([declared, moments]).with_keeping(rule),
-        skl.concatenate([moments.with_keeping(rule), declared.with_keeping(rule)]),
-        skl.concatenate([skl.concatenate([declared.with_keeping(rule)]), moments.with_keeping(rule)]),
+        skl.features.concatenate([declared, moments]).with_keeping(rule),
+        skl.features.concatenate([moments.with_keeping(rule), declared.with_keeping(rule)]),
+        skl.features.concatenate([skl.features.concatenate([declared.with_keeping(rule)]), moments.with_keeping(rule)]),
     ):
         release = skl.privatize(operator.sketch(np.zeros((3, 2))), epsilon=1.0)
         for told in (release.to_bytes(), pickle.dumps(release), repr(release).encode()):

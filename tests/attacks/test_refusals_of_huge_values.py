@@ -15,6 +15,7 @@ from cases import NAMES, cells, operators
 import sketchlearn as skl
 from sketchlearn.collector.clients.device_client import Design
 from sketchlearn.collector.clients.device_designs import device_design
+from sketchlearn.features import FourierFeatures, SecondMoments, SomeDirections
 from sketchlearn.features.frequencies import Gaussian
 from sketchlearn.privacy.noise_plan import sensitivity
 from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
@@ -54,9 +55,9 @@ def extreme_rows(d, kind):
 
 def clipping(operator):
     """The same operator, clipping where it would refuse rows."""
-    if isinstance(operator, skl.Concatenated):
-        return skl.concatenate([clipping(part) for part in operator.parts])
-    if isinstance(operator, skl.SomeColumns | skl.SomeDirections):
+    if isinstance(operator, skl.features.Concatenated):
+        return skl.features.concatenate([clipping(part) for part in operator.parts])
+    if isinstance(operator, skl.features.SomeColumns | SomeDirections):
         operator = replace(operator, inner_operator=clipping(operator.inner_operator))
     return replace(operator, outside="clip") if hasattr(operator, "outside") else operator
 
@@ -111,30 +112,30 @@ def test_far_values_with_a_design_on_a_public_sample(far):
 
 
 EXTREME_OPERATORS = {
-    "far center": skl.FourierFeatures(2, 5, law=Gaussian(1.0), center=[3e38, -1e34]),
-    "far center, subsample": skl.FourierFeatures(2, 8, law=Gaussian(1.0), center=[1e34, 1e18], subsample=2),
-    "structured": skl.FourierFeatures(9, 32, law=Gaussian(1e-6), center=[1e30] * 9, structured=True),
-    "far box": skl.SecondMoments(2, bound=[1e-300, 1e150], center=[1.7e308, -1.7e308], outside="clip"),
-    "far box, twice": skl.SecondMoments(2, bound=1.0, center=[1.7e308, 0.0], outside="clip", rounding="twice"),
-    "columns": skl.ColumnMoments(2, bound=[5e-324, 1e150], center=[1e308, -1e308], outside="clip"),
-    "veronese": skl.VeroneseMoments(2, bound=[1e-75, 1e75], center=[1e308, -1.0], outside="clip"),
-    "quadratic": skl.QuadraticFeatures(2, 5, bound=1e-9, center=[3e38, -3e38], outside="clip"),
-    "wide quadratic": skl.QuadraticFeatures(2, 5, bound=1e18, outside="clip"),
-    "cumulants": skl.CumulantFeatures(
+    "far center": FourierFeatures(2, 5, law=Gaussian(1.0), center=[3e38, -1e34]),
+    "far center, subsample": FourierFeatures(2, 8, law=Gaussian(1.0), center=[1e34, 1e18], subsample=2),
+    "structured": FourierFeatures(9, 32, law=Gaussian(1e-6), center=[1e30] * 9, structured=True),
+    "far box": SecondMoments(2, bound=[1e-300, 1e150], center=[1.7e308, -1.7e308], outside="clip"),
+    "far box, twice": SecondMoments(2, bound=1.0, center=[1.7e308, 0.0], outside="clip", rounding="twice"),
+    "columns": skl.features.ColumnMoments(2, bound=[5e-324, 1e150], center=[1e308, -1e308], outside="clip"),
+    "veronese": skl.features.VeroneseMoments(2, bound=[1e-75, 1e75], center=[1e308, -1.0], outside="clip"),
+    "quadratic": skl.features.QuadraticFeatures(2, 5, bound=1e-9, center=[3e38, -3e38], outside="clip"),
+    "wide quadratic": skl.features.QuadraticFeatures(2, 5, bound=1e18, outside="clip"),
+    "cumulants": skl.features.CumulantFeatures(
         2, unmixing=[[1.0, -2.0]], frequencies=[0.5], bound=[1e-9, 1e9], center=[-1e308, 1e308], outside="clip"
     ),
-    "crosses": skl.CrossFeatures(
-        skl.FourierFeatures(2, 5, law=Gaussian(1.0), center=[1e30, 0.0]), bound=[1e-300, 1e9], center=[1e308, -1e308],
+    "crosses": skl.features.CrossFeatures(
+        FourierFeatures(2, 5, law=Gaussian(1.0), center=[1e30, 0.0]), bound=[1e-300, 1e9], center=[1e308, -1e308],
         outside="clip",
     ),
-    "feature moments": skl.FeatureMoments(
-        skl.FourierFeatures(2, 3, law=Gaussian(1.0)), bound=[1e-300, 1e9], center=[1e308, -1e308], outside="clip"
+    "feature moments": skl.features.FeatureMoments(
+        FourierFeatures(2, 3, law=Gaussian(1.0)), bound=[1e-300, 1e9], center=[1e308, -1e308], outside="clip"
     ),
     "cells": cells(2, bound=[1e-300, 1e150], center=[1.7e308, -1.7e308]),
     "cells by column": cells(2, bound=1e-9, center=[-1e308, 0.0], squares="columns"),
     "cells of length 1": cells(2, bound=1.0, normalize=True),
-    "histograms": skl.Histograms(2, edges=[(-1.7e308, 1.7e308), (-5e-324, 0.0, 5e-324)]),
-    "images": skl.ConvolutionalFeatures((1, 2), 3, pixels=(-1e-300, 1e-300), outside="clip"),
+    "histograms": skl.features.Histograms(2, edges=[(-1.7e308, 1.7e308), (-5e-324, 0.0, 5e-324)]),
+    "images": skl.features.ConvolutionalFeatures((1, 2), 3, pixels=(-1e-300, 1e-300), outside="clip"),
 }  # fmt: skip
 
 
@@ -149,7 +150,7 @@ def test_operators_of_extreme_numbers(name):
 
 
 def test_bounds_that_nothing_can_be_divided_by_are_refused_before_any_row():
-    for make in (skl.SecondMoments, lambda d, **box: cells(d, **box)):
+    for make in (SecondMoments, lambda d, **box: cells(d, **box)):
         with pytest.raises(ValueError, match="too small to divide by"):
             make(2, bound=5e-324, outside="clip")
 
@@ -175,10 +176,10 @@ def sources(folder):
 
 @pytest.mark.parametrize("nulls", ["error", "drop"])
 def test_every_source(tmp_path, nulls):
-    operator = skl.concatenate([
-        skl.FourierFeatures(2, 10, law=Gaussian(1.0)),
-        skl.SecondMoments(2, bound=9.0, outside="clip"),
-        skl.Histograms.even([-1, -1], [1, 1]),
+    operator = skl.features.concatenate([
+        FourierFeatures(2, 10, law=Gaussian(1.0)),
+        SecondMoments(2, bound=9.0, outside="clip"),
+        skl.features.Histograms.even([-1, -1], [1, 1]),
     ]).with_origin("declared")  # fmt: skip
     expected = operator.sketch(WIDE)
     for name, rows in sources(tmp_path).items():
@@ -189,7 +190,7 @@ def test_every_source(tmp_path, nulls):
 
 def test_integers_without_end():
     """Python's integers have no largest one; what float64 cannot hold is the largest number that it can."""
-    operator = skl.SecondMoments(2, bound=9.0, outside="clip").with_origin("declared")
+    operator = SecondMoments(2, bound=9.0, outside="clip").with_origin("declared")
     largest = np.finfo(float).max
     for number in (2**64, 10**30, 10**400, -(10**400)):
         as_float = float(number) if abs(number) < 10**308 else np.copysign(largest, number > 0 or -1)
@@ -212,12 +213,12 @@ def test_rows_without_all_values_are_left_out_by_a_rule_that_looks_at_nothing_el
 def test_readings_of_a_device_that_trusts_nobody():
     """A response that is missing would tell that the reading was far away."""
     for center in ([1.0, -2.0], [3e38, 1e30], [1e34, -(2.0**60)]):
-        waves = skl.FourierFeatures(2, 30, law=Gaussian(1.0), wave="square", center=center, seed=1)
+        waves = FourierFeatures(2, 30, law=Gaussian(1.0), wave="square", center=center, seed=1)
         operator = waves.with_origin("declared")
         exact, private = (Design(device_design(operator, epsilon=epsilon)) for epsilon in (None, 2.0))
         rows = extreme_rows(2, np.float64)
         assert exact.message(rows.tolist()) == operator.pack(rows).to_bytes()
-        assert len(skl.PrivateBits.from_bytes(private.message(rows.tolist()))) == len(rows)
+        assert len(skl.privacy.PrivateBits.from_bytes(private.message(rows.tolist()))) == len(rows)
         assert exact.message([[10**400, -(10**400)]]) == operator.pack([[10**400, -(10**400)]]).to_bytes()
 
 
@@ -272,7 +273,7 @@ def test_every_cell_of_a_table_is_taken_left_out_or_marked_by_itself(kind, missi
     """What becomes of a row depends on that row alone: it adds what it adds when it comes alone."""
     schema = skl.Schema([replace(KINDS[kind], missing=missing), Number("y")])
     d = len(schema.encoded_names)
-    operator = skl.Histograms.even([-5] * d, [5] * d, columns=schema)
+    operator = skl.features.Histograms.even([-5] * d, [5] * d, columns=schema)
     assert not operator.tells_by_refusing
     for cells_of in CELLS.values():
         listed = isinstance(cells_of, list)
@@ -287,6 +288,6 @@ def test_warnings_do_not_stop_a_sketch():
     """They are for whoever holds the rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert skl.FourierFeatures(1, 2, law=Gaussian(1.0)).sketch([[1e30]]).clipped == 1
+        assert FourierFeatures(1, 2, law=Gaussian(1.0)).sketch([[1e30]]).clipped == 1
     with pytest.warns(UserWarning, match=r"1 row clipped: column 'a' is 1e\+30, too far from the center for a phase"):
-        skl.FourierFeatures(1, 2, law=Gaussian(1.0), columns=["a"]).sketch(pd.DataFrame({"a": [1e30]}))
+        FourierFeatures(1, 2, law=Gaussian(1.0), columns=["a"]).sketch(pd.DataFrame({"a": [1e30]}))

@@ -11,7 +11,7 @@ from sketchlearn.files.designs import design_from_bytes, design_to_bytes
 
 DEEPEST = 8
 NAMES = [f"column {i}" for i in range(20)]
-WAVES = skl.FourierFeatures(20, 4, law=Gaussian(1.0))
+WAVES = skl.features.FourierFeatures(20, 4, law=Gaussian(1.0))
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def test_a_file_renames_nothing(depth, checked):
 def test_honest_files_are_read_level_by_level(checked):
     operator = WAVES
     for _ in range(DEEPEST - 1):
-        operator = skl.SomeColumns(operator, 20, which=range(20))
+        operator = skl.features.SomeColumns(operator, 20, which=range(20))
     operator = operator.with_columns(tuple(NAMES))
     data = design_to_bytes(operator)
     checked.clear()
     found = design_from_bytes(data)[0]
     assert found == operator
-    assert found.part(skl.FourierFeatures).columns == tuple(NAMES)
+    assert found.part(skl.features.FourierFeatures).columns == tuple(NAMES)
     assert len(checked) == DEEPEST - 1

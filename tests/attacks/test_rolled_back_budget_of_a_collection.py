@@ -72,7 +72,7 @@ def test_the_file_is_removed(house):
 
 def test_the_file_is_another_one_of_the_same_length(house, tmp_path):
     assert release(house).status_code == 201
-    other = skl.Budget(tmp_path / "other.sqlite", 3.0)
+    other = skl.privacy.Budget(tmp_path / "other.sqlite", 3.0)
     skl.privatize(OPERATOR.sketch(ROWS), epsilon=0.001, budget=other)
     budget(house).write_bytes((tmp_path / "other.sqlite").read_bytes())
     house.refused(release(house), 409, "put the newest copy of it back")
@@ -92,7 +92,7 @@ def test_the_database_knows_before_noise_is_drawn(house, monkeypatch):
     with sqlite3.connect(house.url) as database:
         assert database.execute("SELECT releases FROM budgets").fetchall() == [(1,)]
     database.close()
-    assert skl.Budget.open(budget(house)).spent.releases == 1
+    assert skl.privacy.Budget.open(budget(house)).spent.releases == 1
     assert release(house).status_code == 201
 
 

@@ -21,9 +21,9 @@ from sketchlearn.core import containers as container
 from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.sketch.batches import RELEASED, Batches
 
-OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), columns=("x", "y"), seed=3).with_origin(
-    "declared"
-)
+OPERATOR = skl.features.FourierFeatures(
+    2, 20, law=skl.features.frequencies.Gaussian(1.0), columns=("x", "y"), seed=3
+).with_origin("declared")
 X = np.random.default_rng(0).normal(size=(400, 2))
 MORE = X + 0.5
 REFUSED = "they share a batch of rows, which would count twice"
@@ -61,7 +61,7 @@ def written(number):
 
 SKETCHED = """
 import sys, numpy as np, sketchlearn as skl
-operator, name = skl.load_design(sys.argv[1]), (sys.argv[4:] or [None])[0]
+operator, name = skl.load(sys.argv[1]), (sys.argv[4:] or [None])[0]
 operator.sketch(np.load(sys.argv[2]), batch=name).save(sys.argv[3])
 """
 
@@ -70,7 +70,7 @@ operator.sketch(np.load(sys.argv[2]), batch=name).save(sys.argv[3])
 def files(tmp_path_factory):
     """A design, rows, and their sketch as another process has made it."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    skl.save_design(OPERATOR, folder / "design.json")
+    skl.save(OPERATOR, folder / "design.json")
     np.save(folder / "rows.npy", X)
     np.savetxt(folder / "rows.csv", X, delimiter=",", header="x,y", comments="", fmt="%.17g")
     elsewhere(SKETCHED, folder / "design.json", folder / "rows.npy", folder / "there.sketch")
@@ -162,7 +162,7 @@ def test_parts_of_a_sum_are_known_in_another_process(files):
 def sketched(tmp_path_factory):
     """Two outputs of the same command, and one of other rows."""
     folder = tmp_path_factory.mktemp("commands")
-    skl.save_design(OPERATOR, folder / "design.json")
+    skl.save(OPERATOR, folder / "design.json")
     for name, rows in (("rows", X), ("more", MORE)):
         np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="x,y", comments="", fmt="%.17g")
     for output, rows in (("first", "rows"), ("second", "rows"), ("other", "more")):
@@ -403,7 +403,7 @@ def test_a_named_batch_that_was_forgotten_leaves_nothing():
 
 def test_what_is_left_of_a_batch_is_paid_for(tmp_path):
     """A release of all rows, one row forgotten, a file, another process: whatever a budget has booked counts."""
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=10.0, by_batch=True)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=10.0, by_batch=True)
     skl.privatize(OPERATOR.sketch(X), epsilon=1.0, budget=budget)
     less = OPERATOR.sketch(X).forget(X[-1:])
     with pytest.raises(ValueError, match=RELEASED_BEFORE):
@@ -447,7 +447,7 @@ def test_all_less_the_others_is_known_as_a_part_of_all():
 def test_a_sum_has_the_room_of_each_of_its_batches(tmp_path):
     """A batch that has spent its limit, beside one that has spent more of a larger limit."""
     path = tmp_path / "budget.sqlite"
-    low, high = (skl.Budget(path, epsilon=limit, by_batch=True) for limit in (1.0, 10.0))
+    low, high = (skl.privacy.Budget(path, epsilon=limit, by_batch=True) for limit in (1.0, 10.0))
     one, other = OPERATOR.sketch(X), OPERATOR.sketch(MORE)
     skl.privatize(one, epsilon=1.0, budget=low)
     skl.privatize(other, epsilon=2.0, budget=high)
@@ -457,11 +457,11 @@ def test_a_sum_has_the_room_of_each_of_its_batches(tmp_path):
 
 
 def test_limits_of_delta_stay_and_counts_are_limited(tmp_path):
-    budget = skl.Budget(tmp_path / "budget.sqlite", epsilon=5.0, delta=0.0, by_batch=True)
+    budget = skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=5.0, delta=0.0, by_batch=True)
     skl.privatize(OPERATOR.sketch(X), epsilon=1.0, budget=budget)
     with pytest.raises(ValueError, match="the budget has delta 0"):
-        skl.privatize(OPERATOR.sketch(X), epsilon=1.0, delta=1e-3, budget=skl.Budget.open(budget.path))
-    counts = skl.Budget(tmp_path / "counts.sqlite", epsilon=1.0, by_batch=True)
+        skl.privatize(OPERATOR.sketch(X), epsilon=1.0, delta=1e-3, budget=skl.privacy.Budget.open(budget.path))
+    counts = skl.privacy.Budget(tmp_path / "counts.sqlite", epsilon=1.0, by_batch=True)
     skl.privacy.select_classes({"a": 1000, "b": 5}, epsilon=1.0, delta=1e-6, budget=counts)
     with pytest.raises(ValueError, match="would spend more than the budget has"):
         skl.privacy.select_classes({"a": 1000, "b": 5}, epsilon=1.0, delta=1e-6, budget=counts)
@@ -469,7 +469,7 @@ def test_limits_of_delta_stay_and_counts_are_limited(tmp_path):
 
 def test_a_difference_tells_of_what_was_subtracted(tmp_path):
     """Own rows less a batch that they never held: a release has the batch in it, with a minus."""
-    batch, budget = OPERATOR.sketch(X), skl.Budget(tmp_path / "budget.sqlite", epsilon=1.0, by_batch=True)
+    batch, budget = OPERATOR.sketch(X), skl.privacy.Budget(tmp_path / "budget.sqlite", epsilon=1.0, by_batch=True)
     rng = np.random.default_rng(5)
     own = [OPERATOR.sketch(rng.normal(size=(1500, 2))) + OPERATOR.sketch(rng.normal(size=(10, 2))) for _ in range(3)]
     skl.privatize(own[0] - batch, epsilon=1.0, budget=budget)
@@ -481,7 +481,7 @@ def test_a_difference_tells_of_what_was_subtracted(tmp_path):
 
 def test_equal_ledgers_may_be_of_two_releases():
     """One by another design, which the caller names, and one that this process knows."""
-    other = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), columns=("x", "y"), seed=4)
+    other = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(1.0), columns=("x", "y"), seed=4)
     skl.privatize(OPERATOR.sketch(X), epsilon=1.0)
     named = skl.privatize(other.with_origin("declared").sketch(X), epsilon=1.0)
     assert skl.privatize(OPERATOR.sketch(X), epsilon=1.0, already=named).ledger.epsilon == 3.0
@@ -493,7 +493,7 @@ def test_a_batch_with_a_name_is_forgotten_by_it():
 
 
 def test_features_and_bits_have_names_too():
-    square = skl.FourierFeatures(2, 8, law=skl.frequencies.Gaussian(1.0), wave="square", seed=3)
+    square = skl.features.FourierFeatures(2, 8, law=skl.features.frequencies.Gaussian(1.0), wave="square", seed=3)
     for operator, sketched in (
         (OPERATOR, lambda name: OPERATOR.sketch_features(OPERATOR.features(X), batch=name)),
         (square, lambda name: square.sketch_packed(square.pack(X), batch=name)),
@@ -514,7 +514,7 @@ def every_operator():
 def test_equal_operators_have_equal_identities(name):
     operator = operators(9)[name]
     for other in (
-        skl.Operator.from_json(json.loads(json.dumps(operator.to_json()))),
+        skl.extend.Operator.from_json(json.loads(json.dumps(operator.to_json()))),
         pickle.loads(pickle.dumps(operator)),
         copy.deepcopy(operator),
         operator.with_origin("declared"),
@@ -541,7 +541,7 @@ def test_names_of_columns_are_part_of_an_identity(name):
     named = operator.with_columns(tuple("abcdefghi"))
     assert named != operator
     assert named.identity != known
-    assert named.identity == skl.Operator.from_json(named.to_json()).identity
+    assert named.identity == skl.extend.Operator.from_json(named.to_json()).identity
 
 
 def test_identities_are_the_same_in_another_process(tmp_path):
@@ -551,14 +551,14 @@ def test_identities_are_the_same_in_another_process(tmp_path):
     program = """
 import json, sys, sketchlearn as skl
 for form in json.load(open(sys.argv[1])):
-    print(skl.Operator.from_json(form).identity)
+    print(skl.extend.Operator.from_json(form).identity)
 """
     found = elsewhere(program, tmp_path / "forms.json").split()
     assert found == [operator.identity for operator in every_operator()]
 
 
 def test_the_same_sums_by_another_operator_are_another_batch():
-    other = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(2.0), columns=("x", "y"), seed=3)
+    other = skl.features.FourierFeatures(2, 20, law=skl.features.frequencies.Gaussian(2.0), columns=("x", "y"), seed=3)
     assert other.n_sums == OPERATOR.n_sums
     numbers = OPERATOR.sketch(X)
     assert ids(skl.Sketch(other, numbers.sums, numbers.units)).isdisjoint(ids(numbers))

@@ -55,8 +55,8 @@ def test_the_ledger_says_that_the_caller_calls_the_rows_public(tmp_path):
     assert model.privacy_ == replace(RELEASE.ledger, sample=ASSUMED)
     assert "the sample is assumed to be public" in str(model.privacy_)
     assert model.sketch_ == RELEASE, "the release itself was made without the sample"
-    skl.save_model(model, tmp_path / "model.json")
-    assert skl.load_model(tmp_path / "model.json").privacy_ == model.privacy_
+    skl.save(model, tmp_path / "model.json")
+    assert skl.load(tmp_path / "model.json").privacy_ == model.privacy_
     assert "if the sample is public" in skl.report(RELEASE, model)
     assert model.privacy_.merged(RELEASE.ledger, overlapping=False).sample == ASSUMED
     assert RELEASE.ledger.after(model.privacy_).sample == ASSUMED

@@ -90,7 +90,7 @@ def test_numbers_of_a_schema_are_counted_before_they_are_named(columns, monkeypa
     schema = {"type": "Schema", "columns": columns}
     with pytest.raises(skl.FormatError, match="naming its numbers would take about"):
         schema_from_bytes(to_document(SCHEMA, 1, {"schema": schema}))
-    form = {**skl.Histograms(1, edges=[(0, 1)]).to_json(), "columns": schema}
+    form = {**skl.features.Histograms(1, edges=[(0, 1)]).to_json(), "columns": schema}
     with pytest.raises(skl.FormatError, match="naming its numbers would take about"):
         design_from_bytes(to_document(DESIGN, 1, {"operator": form, "made": {}}))
     assert named == []
@@ -98,7 +98,7 @@ def test_numbers_of_a_schema_are_counted_before_they_are_named(columns, monkeypa
 
 def test_costs_of_all_parts_of_a_file_add_up():
     """Each of these parts is within the limits."""
-    part = skl.FourierFeatures(4000, 1, law=skl.frequencies.Gaussian(1.0)).to_json()
+    part = skl.features.FourierFeatures(4000, 1, law=skl.features.frequencies.Gaussian(1.0)).to_json()
     part["columns"] = {"type": "Schema", "columns": [{"type": "Text", "name": "x" * 1000, "n_words": 4000}]}
     whole = {"type": "Concatenated", "parts": [part] * 30, "digest": ""}
     with pytest.raises(skl.FormatError, match="naming its numbers would take about"):

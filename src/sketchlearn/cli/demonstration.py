@@ -85,7 +85,7 @@ def demonstrate(n_rows: int, json: bool = False) -> None:
     say(f"3. A thousand rows forgotten: {forgotten.count:,} records left.")
     exact = forgotten == operator.sketch(generator.in_order(without=len(gone)), progress=True)
     say(f"   The sketch [bold]{'equals' if exact else 'DIFFERS FROM'}[/] the one that never had them.\n")
-    features = operator.part(skl.FourierFeatures)  # a design may have histograms beside them
+    features = operator.part(skl.features.FourierFeatures)  # a design may have histograms beside them
     assert features is not None
     speed = _throughput(say, features, generator)
     error = _clusters(say, sketch, generator)
@@ -95,7 +95,7 @@ def demonstrate(n_rows: int, json: bool = False) -> None:
         raise SystemExit(1)
 
 
-def _throughput(say: Callable[[str], None], operator: skl.FourierFeatures, generator: Generator) -> float:
+def _throughput(say: Callable[[str], None], operator: skl.features.FourierFeatures, generator: Generator) -> float:
     rows = generator.block(0)
     frequencies = operator.frequencies.astype(np.float32)
     own = min(timeit.repeat(lambda: operator.sketch(rows, n_jobs=1), number=1, repeat=3))

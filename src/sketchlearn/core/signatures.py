@@ -102,7 +102,7 @@ def write_keys(name: str | os.PathLike[str]) -> str:
     NAME.key has the private key, as PEM, readable by its owner alone; NAME.pub has the digits of the public one.
 
     >>> import os, sketchlearn as skl, tempfile
-    >>> sketch = skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]])
+    >>> sketch = skl.features.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     mine = os.path.join(folder, "mine")
     ...     public = write_keys(mine)

@@ -59,10 +59,10 @@ class Value:
         """SHA-256 of all that `==` compares: equal if and only if values are.
 
         >>> import sketchlearn as skl
-        >>> moments = skl.SecondMoments(2, bound=9.0)
+        >>> moments = skl.features.SecondMoments(2, bound=9.0)
         >>> moments.identity == moments.with_origin("declared").identity
         True
-        >>> moments.identity == skl.SecondMoments(2, bound=8.0).identity
+        >>> moments.identity == skl.features.SecondMoments(2, bound=8.0).identity
         False
         """
         return hashlib.sha256(json.dumps(self.compared(), sort_keys=True).encode()).hexdigest()

@@ -49,7 +49,7 @@ def sketch(
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> operator = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), seed=0)
     >>> import dask.array as da                                                     # doctest: +SKIP
     >>> X = da.random.normal(size=(1_000_000, 2), chunks=(100_000, 2))              # doctest: +SKIP
     >>> skl.engines.dask.sketch(X, operator)                                        # doctest: +SKIP

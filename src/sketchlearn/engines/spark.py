@@ -54,7 +54,7 @@ def sketch(
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> operator = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), seed=0)
     >>> df = spark.read.parquet("measurements.parquet")                             # doctest: +SKIP
     >>> skl.engines.spark.sketch(df, operator, columns=["height", "weight"])        # doctest: +SKIP
     <Sketch of 1,000,000 records: ...>

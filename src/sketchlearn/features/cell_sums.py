@@ -177,7 +177,7 @@ class CellSums(CountingOperator, Directed):
                 "must be positions of some columns, each once, of which directions are 0", parameter="along"
             )
         if self.squares != "columns" or self.normalize:
-            raise ValueError("passive columns need squares of each column, and rows as they are")
+            raise ValueError("passive columns (along) need squares of each column, and rows as they are")
         return found
 
     @cached_property

@@ -244,7 +244,8 @@ def concatenate(operators: Sequence[Operator]) -> Concatenated:
     """One operator that computes the features of all, in one pass.
 
     >>> import sketchlearn as skl
-    >>> both = skl.concatenate([skl.SecondMoments(2, bound=9.0), skl.QuadraticFeatures(2, 5, bound=9.0)])
+    >>> moments, squares = skl.features.SecondMoments(2, bound=9.0), skl.features.QuadraticFeatures(2, 5, bound=9.0)
+    >>> both = skl.features.concatenate([moments, squares])
     >>> both.sketch([[1.0, 2.0]]).sums.shape
     (10,)
     >>> [part.sums.shape for part in both.split(both.sketch([[1.0, 2.0]]))]
@@ -352,8 +353,8 @@ class SomeColumns(Selecting):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> waves = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0))
-    >>> some, rows = skl.SomeColumns(waves, 4, which=[2, 0]), np.eye(4)
+    >>> waves = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0))
+    >>> some, rows = skl.features.SomeColumns(waves, 4, which=[2, 0]), np.eye(4)
     >>> bool(np.all(some.sketch(rows).sums == waves.sketch(rows[:, [2, 0]]).sums))
     True
     """

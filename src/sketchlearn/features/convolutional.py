@@ -56,7 +56,7 @@ class ConvolutionalFeatures(Mapped):
     >>> import sketchlearn as skl
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> features = skl.ConvolutionalFeatures((8, 8), pixels=(0, 16))
+    >>> features = skl.features.ConvolutionalFeatures((8, 8), pixels=(0, 16))
     >>> model = skl.SketchClassifier(features=features).fit(X[::2], y[::2])
     >>> bool(model.score(X[1::2], y[1::2]) > 0.98)
     True

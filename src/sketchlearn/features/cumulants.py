@@ -45,7 +45,7 @@ class CumulantFeatures(Blockwise):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> operator = skl.CumulantFeatures(2, unmixing=np.eye(2), frequencies=[0.5, 1.0], bound=9.0)
+    >>> operator = skl.features.CumulantFeatures(2, unmixing=np.eye(2), frequencies=[0.5, 1.0], bound=9.0)
     >>> operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean.shape
     (8,)
     """

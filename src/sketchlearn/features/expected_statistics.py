@@ -186,7 +186,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     --------
     >>> import numpy as np, sketchlearn as skl
     >>> rows = np.array([[-5.0], [-4.0], [4.0], [6.0]])
-    >>> operator = skl.ExpectedStatistics.at_mixture(
+    >>> operator = skl.features.ExpectedStatistics.at_mixture(
     ...     np.array([0.5, 0.5]), np.array([[-3.0], [3.0]]), np.ones((2, 1)), center=np.zeros(1), bound=np.full(1, 10.0)
     ... )
     >>> operator.in_words

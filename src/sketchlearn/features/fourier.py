@@ -59,7 +59,7 @@ class FourierFeatures(CountingOperator, Projected):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(scale=2.0), seed=7)
+    >>> operator = skl.features.FourierFeatures(3, 100, law=skl.features.frequencies.Gaussian(scale=2.0), seed=7)
     >>> z = operator.sketch(np.eye(3)).mean
     >>> z.shape, z.dtype
     ((100,), dtype('complex128'))
@@ -286,7 +286,7 @@ class FourierFeatures(CountingOperator, Projected):
             warn_caller(
                 f"row {row}, feature {place % self.n_frequencies} is {in_digits(float(parts[row, place]))}, beyond the "
                 f"wave's largest value, {in_digits(largest)}: such features are clipped; those of hardware are adapted "
-                "first, see skl.measured_wave"
+                "first, see skl.features.measured_wave"
             )
         # before they are scaled, which could overflow, and still beyond the largest value
         integers: Integers = np.rint(np.clip(parts, -2 * largest, 2 * largest) * self.wave.unit).astype(np.int64)
@@ -437,9 +437,10 @@ def measured_wave(operator: FourierFeatures, rows: Any, features: Any) -> Measur
     >>> import numpy as np, sketchlearn as skl
     >>> rng = np.random.default_rng(0)
     >>> rows = np.where(rng.random((5000, 1)) < 0.5, 4.0, 0.0) + rng.standard_normal((5000, 2))
-    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), wave=skl.waves.Cosine())
+    >>> law, wave = skl.features.frequencies.Gaussian(1.0), skl.features.waves.Cosine()
+    >>> operator = skl.features.FourierFeatures(2, 50, law=law, wave=wave)
     >>> device = lambda x: 0.1 + np.tanh(3 * np.cos(x @ operator.frequencies + operator.dither))
-    >>> measured = skl.measured_wave(operator, rows[:100], device(rows[:100]))
+    >>> measured = skl.features.measured_wave(operator, rows[:100], device(rows[:100]))
     >>> sketch = skl.Sketch(measured.operator).update_features(measured.adapted(device(rows)))
     >>> np.sort(skl.SketchKMeans(2, random_state=0).fit_sketch(sketch).cluster_centers_[:, 0]).round() + 0.0
     array([0., 4.])

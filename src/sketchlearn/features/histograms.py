@@ -46,7 +46,7 @@ class Histograms(Operator):
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.Histograms(2, edges=[(0, 1, 2), (0, 10)])
+    >>> operator = skl.features.Histograms(2, edges=[(0, 1, 2), (0, 10)])
     >>> sketch = operator.sketch([[0.5, 3.0], [1.0, 10.0], [2.0, 11.0], [5.0, -1.0]])
     >>> [counts.tolist() for counts in operator.split_columns(sketch.sums)]  # below, bins, above
     [[0, 1, 2, 1], [1, 2, 1]]

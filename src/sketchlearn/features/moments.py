@@ -96,7 +96,7 @@ class SecondMoments(BoxedMoments):
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.SecondMoments(2, bound=10.0)
+    >>> operator = skl.features.SecondMoments(2, bound=10.0)
     >>> mean, products = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
     >>> mean.round(6), products.round(6)
     (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
@@ -165,7 +165,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.ColumnMoments(2, bound=10.0)
+    >>> operator = skl.features.ColumnMoments(2, bound=10.0)
     >>> operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean.round(6).tolist()
     [2.0, 3.0, 5.0, 10.0]
     """
@@ -210,7 +210,7 @@ class VeroneseMoments(Mapped, Boxed):
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.VeroneseMoments(2, bound=10.0)
+    >>> operator = skl.features.VeroneseMoments(2, bound=10.0)
     >>> second, fourth = operator.split(operator.sketch([[1.0, 2.0], [3.0, 4.0]]).mean)
     >>> second.round(4).tolist(), fourth[0, 0, 1, 1].round(4)
     ([[5.0, 7.0], [7.0, 10.0]], np.float64(74.0))

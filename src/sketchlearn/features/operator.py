@@ -224,7 +224,7 @@ class Operator(WithOrigin, ABC):
         Examples
         --------
         >>> import numpy as np, sketchlearn as skl
-        >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+        >>> operator = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), seed=0)
         >>> operator.sketch(np.arange(8.0).reshape(4, 2), unit=["ann", "ann", "ann", "bob"], rows_per_unit=2).count
         3
         """
@@ -262,7 +262,8 @@ class Operator(WithOrigin, ABC):
         a server that nobody trusts. Pack each row once. An undeclared operator needs assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
-        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
+        >>> law = skl.features.frequencies.Gaussian(2.0)
+        >>> operator = skl.features.FourierFeatures(3, 100, law=law, wave="square", seed=7)
         >>> operator.sketch_packed(operator.pack(np.eye(3))) == operator.sketch(np.eye(3))
         True
         >>> declared = operator.with_origin("declared")
@@ -305,7 +306,7 @@ class Operator(WithOrigin, ABC):
         Examples
         --------
         >>> import numpy as np, sketchlearn as skl
-        >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), seed=7)
+        >>> operator = skl.features.FourierFeatures(3, 100, law=skl.features.frequencies.Gaussian(2.0), seed=7)
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
         True
         """
@@ -315,7 +316,7 @@ class Operator(WithOrigin, ABC):
         """The integers of rows of external features, (rows, n_sums)."""
         raise ValueError(
             f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
-            "of the operator, operator.part(skl.FourierFeatures)"
+            "of the operator, operator.part(skl.features.FourierFeatures)"
         )
 
     def clip_contributions(self, integers: Integers) -> Integers:
@@ -324,7 +325,7 @@ class Operator(WithOrigin, ABC):
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
-            other = "use wave='square' or skl.waves.QuantizedCosine(bits), without subsample"
+            other = "use wave='square' or skl.features.waves.QuantizedCosine(bits), without subsample"
             raise ValueError(f"this operator's features are not single bits, nor a few: {other}")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:

@@ -136,8 +136,9 @@ class CrossFeatures(Crossed, FeatureUser):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> waves = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(1.0))
-    >>> both = skl.concatenate([waves, skl.CrossFeatures(waves, bound=10.0, n_crossed=20, values=[2])])
+    >>> waves = skl.features.FourierFeatures(3, 100, law=skl.features.frequencies.Gaussian(1.0))
+    >>> crosses = skl.features.CrossFeatures(waves, bound=10.0, n_crossed=20, values=[2])
+    >>> both = skl.features.concatenate([waves, crosses])
     >>> of_waves, of_products = both.split(both.sketch(np.eye(3)))
     >>> of_products.operator.split(of_products.mean).shape
     (20, 1)
@@ -284,8 +285,8 @@ class FeatureMoments(Crossed, Mapped):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> waves = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0))
-    >>> operator = skl.FeatureMoments(skl.SomeColumns(waves, 3, which=[0, 1]), bound=5.0)
+    >>> waves = skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1.0))
+    >>> operator = skl.features.FeatureMoments(skl.features.SomeColumns(waves, 3, which=[0, 1]), bound=5.0)
     >>> means, products = operator.split(operator.sketch(np.eye(3)).mean)
     >>> means.shape, products.shape, bool(abs(products[0, 0] + products[10, 10] - 1) < 1e-5)
     ((23,), (23, 23), True)

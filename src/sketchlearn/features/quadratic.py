@@ -150,7 +150,7 @@ class QuadraticFeatures(Bounded, Projected):
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> operator = skl.QuadraticFeatures(3, 20, bound=2.0)
+    >>> operator = skl.features.QuadraticFeatures(3, 20, bound=2.0)
     >>> operator.sketch(np.eye(3)).mean.shape
     (20,)
     """

@@ -35,8 +35,8 @@ def save_design(operator: Operator, path: str | os.PathLike[str], made: dict[str
     >>> import sketchlearn as skl, tempfile
     >>> operator = skl.design(bounds=([0, 0], [1, 1]), n_components=3)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     skl.save_design(operator, f"{folder}/design.json")
-    ...     skl.load_design(f"{folder}/design.json") == operator
+    ...     skl.save(operator, f"{folder}/design.json")
+    ...     skl.load(f"{folder}/design.json") == operator
     True
     """
     write(path, design_to_bytes(operator, made))
@@ -74,8 +74,8 @@ def save_schema(schema: Schema, path: str | os.PathLike[str]) -> None:
     >>> import sketchlearn as skl, tempfile
     >>> schema = skl.Schema([skl.schemas.Number("age"), skl.schemas.Flag("member")])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     skl.save_schema(schema, f"{folder}/schema.json")
-    ...     skl.load_schema(f"{folder}/schema.json") == schema
+    ...     skl.save(schema, f"{folder}/schema.json")
+    ...     skl.load(f"{folder}/schema.json") == schema
     True
     """
     write(path, schema_to_bytes(schema))

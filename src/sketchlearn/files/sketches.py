@@ -43,7 +43,7 @@ def kind_of(data: bytes) -> str | None:
     """ "sketch", "design", "model" or "schema"; None for other bytes.
 
     >>> import sketchlearn as skl
-    >>> kind_of(skl.Sketch(skl.SecondMoments(2, bound=1.0)).to_bytes()), kind_of(b"a,b")
+    >>> kind_of(skl.Sketch(skl.features.SecondMoments(2, bound=1.0)).to_bytes()), kind_of(b"a,b")
     ('sketch', None)
     """
     if _JSON.match(data):
@@ -183,7 +183,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[Any] | None = None) 
     signature that does not match is refused, but nothing is known about who wrote the file.
 
     >>> import sketchlearn as skl, tempfile, os
-    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> operator = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), seed=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "day.sketch")
     ...     operator.sketch([[1.0, 2.0]]).save(path)
@@ -234,7 +234,7 @@ class KnownOperator:
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.SecondMoments(2, bound=9.0)
+    >>> operator = skl.features.SecondMoments(2, bound=9.0)
     >>> known, sketch = KnownOperator(operator), operator.sketch([[1.0, 2.0]])
     >>> known.from_file(sketch.to_bytes()) == known.from_kept(known.to_kept(sketch)) == sketch
     True

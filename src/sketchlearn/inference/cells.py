@@ -34,7 +34,7 @@ def from_frequencies() -> str:
 
 def no_distances_of_cells() -> str:
     """Why there is no mean distance of the records."""
-    return f"cells do not tell it: score rows, or {from_frequencies()}"
+    return f"Voronoi cells do not determine it: score rows, or {from_frequencies()}"
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
 def _needed(task: str) -> str:
     kind = "ica" if task == "ICA" else "moments"
     more = either("", " and cumulants") if kind == "ica" else ""
-    made = either("skl.SecondMoments", f"sketchlearn design --task {kind}")
+    made = either("skl.features.SecondMoments", f"sketchlearn design --task {kind}")
     return f"{task} needs a sketch of second moments{more} ({made})"
 
 

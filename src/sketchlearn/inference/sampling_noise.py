@@ -41,7 +41,8 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
     Harmonics of a one-bit wave count as noise: a density freed of them was too narrow.
 
     >>> import sketchlearn as skl
-    >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
+    >>> law = skl.features.frequencies.Gaussian(1.0)
+    >>> sketch = skl.features.FourierFeatures(2, 60, law=law).sketch(np.ones((100, 2)))
     >>> density_of(sketch, np.random.default_rng(0)).locations.round(1)[0]
     array([1., 1.])
     """

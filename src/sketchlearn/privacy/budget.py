@@ -127,7 +127,7 @@ class Budget:
     >>> operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
     >>> exact = operator.sketch(np.random.default_rng(0).standard_normal((1000, 2)))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     budget = skl.Budget(f"{folder}/budget.sqlite", epsilon=3.0)
+    ...     budget = skl.privacy.Budget(f"{folder}/budget.sqlite", epsilon=3.0)
     ...     private = skl.privatize(exact, epsilon=1.0, budget=budget)
     ...     print(budget.spent, "of", budget.epsilon)
     epsilon 1 in 1 releases of 3.0

@@ -90,7 +90,7 @@ def plan_noise(
     """The noise that a release needs, if one record may count so many times, or a unit is protected.
 
     >>> import sketchlearn as skl
-    >>> bins = skl.Histograms.even([0, 0], [1, 1])
+    >>> bins = skl.features.Histograms.even([0, 0], [1, 1])
     >>> plan = plan_noise(bins, epsilon=1.0, count_share=0.5)
     >>> [part.sensitivity for part in plan.parts], plan.scales
     ([2], [4.0, 2.0])
@@ -123,7 +123,7 @@ def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
     A record is one row of weight 1. The bound includes the rounding to integers, and holds for every row.
 
     >>> import sketchlearn as skl
-    >>> sensitivity(skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(1.0), wave="square"))
+    >>> sensitivity(skl.features.FourierFeatures(3, 100, law=skl.features.frequencies.Gaussian(1.0), wave="square"))
     Sensitivity(l1=200, l2_squared=200)
     """
     if check_neighbors(neighbors) == ADD_REMOVE:
@@ -143,7 +143,7 @@ def split_budget(
     >>> parts = skl.design(bounds=([0, 0], [1, 1]), n_components=3, n_rows=10**5, epsilon=1.0).parts
     >>> [round(share, 3) for share in split_budget(parts)]
     [0.833, 0.147, 0.02]
-    >>> [round(share, 3) for share in split_budget(parts, 0.02, {skl.Histograms: 0.4})]
+    >>> [round(share, 3) for share in split_budget(parts, 0.02, {skl.features.Histograms: 0.4})]
     [0.58, 0.4, 0.02]
     """
     share = number("count_share", count_share)
@@ -172,7 +172,9 @@ def split_budget(
 def _checked_shares(chosen: Shares, parts: Sequence[Operator]) -> dict[type[Any], float]:
     names = ", ".join(dict.fromkeys(type(part).__name__ for part in parts))
     if not isinstance(chosen, Mapping):
-        raise ValueError(f"shares must be a dictionary such as {{skl.Histograms: 0.3}}, not {shortened(chosen)}")
+        raise ValueError(
+            f"shares must be a dictionary such as {{skl.features.Histograms: 0.3}}, not {shortened(chosen)}"
+        )
     for kind in chosen:
         if not isinstance(kind, type) or not any(isinstance(part, kind) for part in parts):
             raise ValueError(f"shares are for kinds of parts that the sketch has ({names}), not {shortened(kind)}")

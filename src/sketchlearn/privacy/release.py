@@ -50,7 +50,7 @@ def privatize(
     neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at up to twice the
         noise: Fourier features cost twice, moments hardly more (docs/privacy.md).
     count_share : the count's share of the budget.
-    shares : the shares of other parts, such as {skl.Histograms: 0.3}; parts that are not named share the rest as they
+    shares : the shares of other parts, such as {Histograms: 0.3}; parts that are not named share the rest as they
         do without. They are shares of the whole budget: of epsilon or, with delta > 0, of mu^2 (docs/privacy.md).
         `skl.privacy.forecast` shows what noise a split gives, before anything is spent.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
@@ -185,7 +185,7 @@ def booked(
         warn_caller_once(
             "no budget",
             "nobody keeps count of what releases of these records spend together: "
-            + either("pass budget=skl.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
+            + either("pass budget=skl.privacy.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
             + " to have it booked and limited",
         )
     else:

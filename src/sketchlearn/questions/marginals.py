@@ -65,7 +65,7 @@ def share_by_features(
 
     >>> import sketchlearn as skl
     >>> rows = np.repeat([[0.0, 1.0], [2.0, 5.0]], [70, 30], axis=0)
-    >>> operator = skl.design(rows, n_components=1).part(skl.FourierFeatures)
+    >>> operator = skl.design(rows, n_components=1).part(skl.features.FourierFeatures)
     >>> round(share_by_features(operator.sketch(rows), operator, 0, 2.0), 4)
     0.3
     """

@@ -279,7 +279,8 @@ class PrivateBits:
     Examples
     --------
     >>> import sketchlearn as skl
-    >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
+    >>> law = skl.features.frequencies.Gaussian(2.0)
+    >>> operator = skl.features.FourierFeatures(3, 100, law=law, wave="square", seed=7)
     >>> bits = operator.with_origin("declared").pack(np.eye(3), epsilon=2.0)
     >>> bits
     <PrivateBits: 3 rows, 2 of 200 bits of each, epsilon 2>

@@ -186,7 +186,7 @@ class Sketch:
     Examples
     --------
     >>> import numpy as np, sketchlearn as skl
-    >>> operator = skl.FourierFeatures(2, 50, law=skl.frequencies.Gaussian(1.0), seed=0)
+    >>> operator = skl.features.FourierFeatures(2, 50, law=skl.features.frequencies.Gaussian(1.0), seed=0)
     >>> X = np.arange(20.0).reshape(10, 2)
     >>> operator.sketch(X[:4]) + operator.sketch(X[4:]) == operator.sketch(X)
     True

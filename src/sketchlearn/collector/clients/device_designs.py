@@ -21,7 +21,8 @@ def device_design(operator: Operator, *, epsilon: float | None = None, assume_pu
     With epsilon, the device sends a randomised response of each reading, as `operator.pack(rows, epsilon=...)` does.
 
     >>> import sketchlearn as skl
-    >>> operator = skl.FourierFeatures(3, 100, law=skl.frequencies.Gaussian(2.0), wave="square", seed=7)
+    >>> law = skl.features.frequencies.Gaussian(2.0)
+    >>> operator = skl.features.FourierFeatures(3, 100, law=law, wave="square", seed=7)
     >>> sorted(json.loads(device_design(operator)))
     ['center', 'dither', 'frequencies', 'kind', 'n_features', 'n_frequencies', 'parts', 'response', 'version']
     """

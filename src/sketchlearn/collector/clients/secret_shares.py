@@ -226,7 +226,7 @@ class HiddenPart:
     --------
     >>> import sketchlearn as skl
     >>> from sketchlearn.collector.clients.secret_shares import new_private_key, public_key_of
-    >>> sketch = skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0], [3.0, 4.0]])
+    >>> sketch = skl.features.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0], [3.0, 4.0]])
     >>> private = new_private_key()
     >>> part = hide(sketch, "r1", collection="c", epoch="2026-01-01", design="d", public_key=public_key_of(private))
     >>> total = added([part.rest, expanded(part.sealed_seed.open(private)[0], part.header.integers)])

@@ -43,7 +43,7 @@ class Spool:
     Examples
     --------
     >>> import sketchlearn as skl, tempfile
-    >>> operator = skl.SecondMoments(2, bound=9.0)
+    >>> operator = skl.features.SecondMoments(2, bound=9.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     spool = Spool(folder)
     ...     name = spool.add("readings", operator.sketch([[1.0, 2.0]]), id="device-7.monday")

@@ -91,7 +91,7 @@ class DiracOmpr(Decoder):
     >>> import sketchlearn as skl
     >>> X = np.repeat([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]], 1000, axis=0)
     >>> X += 0.3 * np.random.default_rng(0).standard_normal(X.shape)
-    >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0), seed=0).sketch(X)
+    >>> sketch = skl.features.FourierFeatures(2, 60, law=skl.features.frequencies.Gaussian(1.0), seed=0).sketch(X)
     >>> decoder = DiracOmpr(bounds=(tuple(X.min(axis=0)), tuple(X.max(axis=0))))
     >>> found = skl.SketchKMeans(3, decoder=decoder, random_state=0).fit_sketch(sketch).cluster_centers_
     >>> sorted((found.round() + 0.0).tolist())

@@ -113,7 +113,7 @@ class Target:
         """Weights of the known numbers, (numbers, sums), as weights of the real and imaginary parts of features.
 
         >>> import sketchlearn as skl
-        >>> operator = skl.FourierFeatures(2, 3, law=skl.frequencies.Gaussian(1.0))
+        >>> operator = skl.features.FourierFeatures(2, 3, law=skl.features.frequencies.Gaussian(1.0))
         >>> target, z = Target.of(operator.sketch(np.eye(2))), operator.features(np.eye(2)).mean(axis=0)
         >>> bool(np.allclose([*z.real, *z.imag] @ target.on_features(operator, np.eye(6)), target.parts.ravel()))
         True
