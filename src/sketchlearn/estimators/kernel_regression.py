@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import counted, in_digits, warn_caller
-from sketchlearn.core.values import number, positive, whole
+from sketchlearn.core.values import positive, whole
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.model import Document, FittedModel, Known, flag, model_array, saved, scalar
+from sketchlearn.estimators.base.model import Document, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import FittedState, Glimpse
-from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.base.supervised import (
+    FittedRegression,
+    NumberEstimator,
+    check_alpha,
+    positions,
+    shaped_attribute,
+)
 from sketchlearn.estimators.design.column_ranges import box, checked_bounds, origin_of
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
@@ -121,38 +127,34 @@ def _read_waves(name: str, form: Any, known: Known) -> FourierFeatures:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class KernelFit(FittedModel):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelFit(FittedRegression):
     """Targets as sums of features, slopes of the columns, and an intercept."""
 
-    waves: FourierFeatures = saved(_read_waves, lambda operator: operator.to_json())
-    intercepts: Double = model_array("t")
+    waves: FourierFeatures = saved(_read_waves, FourierFeatures.to_json)
     coefficients: Double = model_array("t", "w")
     slopes: Double = model_array("t", "d")  # of columns less the center of the waves
-    r2: Double = model_array("t")  # share of each target's variance that is explained
     expected_errors: Double = model_array("t")  # squared errors to expect at new records
-    penalty: float = scalar()  # as of `sklearn.kernel_ridge.KernelRidge`
     freedom: float = scalar()  # degrees of freedom
-    flat: bool = flag(default=True)  # one target, given without a second dimension
     #: no target was below or above: rows far from all others were predicted far beyond
     lowest: Double | None = model_array("t", optional=True, default=None)
     highest: Double | None = model_array("t", optional=True, default=None)
 
+    proportional = ("coefficients", "slopes")
+
     def check(self) -> None:
-        if self.flat and len(self.intercepts) > 1:
-            raise ValueError("several targets cannot be flat")
+        super().check()
         if (self.lowest is None) != (self.highest is None):
             raise ValueError("lowest and highest belong together")
         if self.lowest is not None and self.highest is not None and np.any(self.lowest > self.highest):
             raise ValueError("the lowest target is above the highest")
 
     def values(self, rows: Double) -> Double:
-        """The targets of each row, (rows, targets)."""
         found = np.empty((len(rows), len(self.intercepts)))
         # contiguous, so that a model that was loaded gives the same bits
         weights, slopes = (np.ascontiguousarray(part.T) for part in (self.coefficients, self.slopes))
         weights = weights / self.waves.wave.unit
-        for some in _parts(len(rows), self.waves.n_sums):
+        for some in gen_batches(len(rows), max(1, NUMBERS_AT_A_TIME // self.waves.n_sums)):
             far = np.flatnonzero(self.waves.beyond(rows[some]) | ~np.all(np.isfinite(rows[some]), axis=1))
             if len(far):  # a sketch takes them; a prediction would be of another row
                 raise ValueError(f"row {some.start + far[0]}, {self.waves.explain_refusal(rows[some.start + far[0]])}")
@@ -160,27 +162,10 @@ class KernelFit(FittedModel):
             found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
         return found if self.lowest is None or self.highest is None else np.clip(found, self.lowest, self.highest)
 
-    def within(self, center: Double, reach: Double) -> KernelFit:
-        """The fit of targets that lie no farther than this from a center: nor do their means."""
-        return replace(self, lowest=center - reach, highest=center + reach)
-
-    def in_units(self, widths: Double, centers: Double) -> KernelFit:
-        """The fit of y where this one is of (y - center) / width, of each target."""
+    def in_units(self, widths: Double, centers: Double) -> Self:
         ends = [None if end is None else end * widths + centers for end in (self.lowest, self.highest)]
-        return replace(
-            self,
-            lowest=ends[0],
-            highest=ends[1],
-            intercepts=self.intercepts * widths + centers,
-            coefficients=self.coefficients * widths[:, None],
-            slopes=self.slopes * widths[:, None],
-            expected_errors=self.expected_errors * widths**2,
-        )
-
-
-def _parts(n_rows: int, width: int) -> Iterator[slice]:
-    step = max(1, NUMBERS_AT_A_TIME // width)
-    return (slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step))
+        found = super().in_units(widths, centers)
+        return replace(found, lowest=ends[0], highest=ends[1], expected_errors=self.expected_errors * widths**2)
 
 
 @dataclass(frozen=True)
@@ -460,18 +445,7 @@ class SketchKernelRegressor(NumberEstimator):
             whole("n_frequencies", self.n_frequencies)
         if self.scale is not None:
             positive("scale", self.scale)
-        if isinstance(self.alpha, str) and self.alpha == "gcv":
-            return
-        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
-            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The features and the range of values are chosen on the first 5000 rows, the range with much room; a later row
-        beyond it is refused.
-        """
-        return super().partial_fit(X, y, sample_weight)
+        check_alpha(self.alpha)
 
     def fit_sketch(self, sketch: Sketch, *, targets: Any = None) -> Self:
         """Learns from a sketch alone: of `design(..., task="kernel")`'s operator, or of another such estimator.
@@ -484,9 +458,7 @@ class SketchKernelRegressor(NumberEstimator):
         found = targets_of(operator)
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
             raise ValueError("the sketch was designed for other targets: leave them out")
-        target_numbers(operator.columns, found)
-        table = replace(state.table, targets=found, flat=len(found) == 1)
-        return self._learn(replace(state, table=table), self._generator())
+        return self._learn_targets(state, found)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FeatureMoments:
         targets, d = list(glimpse.targets), glimpse.rows.shape[1]
@@ -517,10 +489,8 @@ class SketchKernelRegressor(NumberEstimator):
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
         warn_of_doubts(problem, fit)
         at = list(table.targets)
-        fit = fit.within(operator.middle[at], np.array(operator.bound)[at])
-        numbers = target_numbers(table.columns, table.targets)
-        if numbers:
-            fit = fit.in_units(np.array([n.width for n in numbers]), np.array([n.center for n in numbers]))
+        center, reach = operator.middle[at], np.array(operator.bound)[at]
+        fit = self._in_table_units(replace(fit, lowest=center - reach, highest=center + reach), table)
         found = f"R^2 {float(np.mean(fit.r2)):.6g}, {in_digits(fit.freedom, 3)} degrees of freedom"
         self._say(f"{found}, from {counted(part.count, 'record')}")
         return fit
@@ -533,13 +503,6 @@ class SketchKernelRegressor(NumberEstimator):
     @classmethod
     def parameters_of(cls, model: KernelFit) -> Document:
         return {"alpha": model.penalty}
-
-    def predict(self, X: Any) -> Double:
-        """The targets of each row."""
-        fit = self.fitted_model()
-        parts = [fit.values(rows) for rows in self.row_blocks(X, np.float64)]
-        values = np.concatenate([np.empty((0, len(fit.intercepts))), *parts])
-        return values[:, 0] if fit.flat else values
 
 
 def targets_of(operator: FeatureMoments) -> tuple[int, ...]:

@@ -10,12 +10,18 @@ from scipy.optimize import minimize_scalar
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import counted, warn_caller
-from sketchlearn.core.values import number, whole
+from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.model import Document, FittedModel, flag, integer, model_array, scalar
+from sketchlearn.estimators.base.model import Document, integer, model_array
 from sketchlearn.estimators.base.state import FittedState, Glimpse, SketchedTable
-from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.base.supervised import (
+    FittedRegression,
+    NumberEstimator,
+    check_alpha,
+    positions,
+    shaped_attribute,
+)
 from sketchlearn.estimators.design.column_ranges import keeping_rows, second_moments
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.errors.components import ProductForms
@@ -32,34 +38,19 @@ GRID_SIZE = 33  # penalties that are tried before the best one is refined
 LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e3  # per record, relative to the mean variance of the features
 
 
-@dataclass(frozen=True, eq=False)
-class LinearFit(FittedModel):
-    """Coefficients of a linear regression of several targets, and how well they are known."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearFit(FittedRegression):
+    """Coefficients of a linear regression of several targets, and their standard errors."""
 
-    intercepts: Double = model_array("t")
     coefficients: Double = model_array("t", "d")
     standard_errors: Double = model_array("t", "d", unknown=-1.0)
     intercept_errors: Double = model_array("t", unknown=-1.0)
-    r2: Double = model_array("t")  # share of each target's variance that is explained
-    penalty: float = scalar()  # what was added to the diagonal of the sum of products
     rank: int = integer(0, "d")  # of the features' products, as far as rounding, or a release's noise, allows
-    flat: bool = flag(default=True)  # one target, given without a second dimension
 
-    def check(self) -> None:
-        if self.flat and len(self.intercepts) > 1:
-            raise ValueError("several targets cannot be flat")
+    proportional = ("coefficients", "standard_errors", "intercept_errors")
 
-    def in_unit(self, target: int, width: float, center: float) -> LinearFit:
-        """The fit of y where this one is of (y - center) / width, for one of the targets."""
-        scale, shift = (np.full(len(self.intercepts), value) for value in (1.0, 0.0))
-        scale[target], shift[target] = width, center
-        return replace(
-            self,
-            intercepts=self.intercepts * scale + shift,
-            coefficients=self.coefficients * scale[:, None],
-            standard_errors=self.standard_errors * scale[:, None],
-            intercept_errors=self.intercept_errors * scale,
-        )
+    def values(self, rows: Double) -> Double:
+        return np.asarray(rows @ self.coefficients.T + self.intercepts)
 
 
 @dataclass(frozen=True)
@@ -228,6 +219,7 @@ class Regression:
 
 EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
 EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
+TOO_FEW_RECORDS = "some rows lie on the fit whatever their target is, as there are so few: learn from more"
 
 
 @dataclass(eq=False, repr=False)
@@ -278,13 +270,6 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
     intercept_ = shaped_attribute("intercepts")
     rank_ = model_attribute("rank")
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The range of values is taken from the first 5000 rows, with much room; a later row beyond it is refused.
-        """
-        return super().partial_fit(X, y, sample_weight)
-
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
         return {"task": "moments"}
 
@@ -306,16 +291,15 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
-        target_numbers(operator.columns, found)
-        table = replace(state.table, targets=found, flat=len(found) == 1)
-        return self._learn(replace(state, table=table), self._generator())
+        return self._learn_targets(state, found)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
         return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         regression, table = self._regression(state), state.table
-        fit = self._in_table_units(replace(self._solve(regression), flat=table.flat), table)
+        fit = replace(self._solve(regression), flat=table.flat)
+        fit = self._in_table_units(fit, table, centered=self.fit_intercept)
         short = len(regression.features) - fit.rank
         if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
             what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
@@ -335,52 +319,32 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         )
         return fit
 
-    def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:
-        """The fit of targets as the table has them, where a schema standardised them."""
-        for i, target in enumerate(target_numbers(table.columns, table.targets)):
-            fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
-        return fit
-
     def _regression(self, state: FittedState) -> Regression:
         moments = Moments.of(state.sketch, "linear regression")
         return Regression.of(moments, state.table.targets, intercept=bool(self.fit_intercept))
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
-        fit, sketch = state.model, state.sketch
-        sample = None if sketch is None else SampledRows.of(sketch)
-        if sample is not None:
-            regression = self._regression(state)
-            coefficients, intercepts = regression.robust_errors(own := self._solve(regression), sample)
-            found = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
-            found = self._in_table_units(found, state.table)
-            errors = self._named(fit, found.standard_errors, found.intercept_errors)
-            return ErrorBars(errors, _too_few_records(errors))
-        if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
+        fit, regression, more, premise = state.model, self._regression(state), 1.0, ""
+        if (sample := SampledRows.of(state.sketch)) is not None:
+            own = self._solve(regression)
+            coefficients, intercepts = regression.robust_errors(own, sample)
+            own = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
+            found = self._in_table_units(own, state.table)
+        elif regression.hidden:
             return ErrorBars(
                 withheld="the noise of the release hides directions of the features, and coefficients along those are "
                 "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
             )
-        more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
-        errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
-        return ErrorBars(errors, _too_few_records(errors), EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
-
-    @staticmethod
-    def _named(fit: LinearFit, coefficients: Double, intercepts: Double) -> dict[str, Double]:
-        """Errors by the attributes' names, and of their shapes."""
-        if fit.flat:
-            coefficients, intercepts = coefficients[0], intercepts[0]
-        return {"coef_": np.asarray(coefficients), "intercept_": np.asarray(intercepts)}
+        else:
+            found, more = fit, np.sqrt(heaviest_record(state.sketch))
+            premise = EQUAL if self.privacy_ is None else EQUAL_AND_NOISE
+        each = {"coef_": more * found.standard_errors, "intercept_": more * found.intercept_errors}
+        errors = {name: np.asarray(error[0] if fit.flat else error) for name, error in each.items()}
+        known = all(np.all(np.isfinite(error)) for error in errors.values())
+        return ErrorBars(errors, "" if known else TOO_FEW_RECORDS, premise)
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
-
-    def predict(self, X: Any) -> Double:
-        """The targets of each row."""
-        fit = self.fitted_model()
-        coefficients, intercepts = fit.coefficients.T, fit.intercepts
-        parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
-        values = np.concatenate([np.empty((0, len(intercepts))), *parts])
-        return values[:, 0] if fit.flat else values
 
 
 @dataclass(eq=False, repr=False)
@@ -422,20 +386,11 @@ class SketchRidge(SketchLinearRegression):
         return {"alpha": model.penalty}
 
     def check_parameters(self) -> None:
-        if isinstance(self.alpha, str) and self.alpha == "gcv":
-            return
-        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
-            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
+        check_alpha(self.alpha)
 
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
-
-
-def _too_few_records(errors: dict[str, Double]) -> str:
-    """Why some errors are not known, if some are not."""
-    known = all(np.all(np.isfinite(error)) for error in errors.values())
-    return "" if known else "some rows lie on the fit whatever their target is, as there are so few: learn from more"
 
 
 def _redundant(table: SketchedTable, moments: Moments) -> int:

@@ -96,9 +96,11 @@ def scalar() -> Any:
     return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
 
 
-def integer(least: int, most: str) -> Any:
-    """A whole number, at most the size that a letter names."""
-    return saved(lambda name, value, known: whole(name, value, least, known[most]), int)
+def integer(least: int, most: str | int) -> Any:
+    """A whole number, at most this, or the size that a letter names."""
+    return saved(
+        lambda name, value, known: whole(name, value, least, known[most] if isinstance(most, str) else most), int
+    )
 
 
 def flag(**more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What estimators of classes share: labels, and one sketch per class."""
+"""Estimators with targets: numbers, in one sketch with the features, or labels, with one sketch per class."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import check_names
-from sketchlearn.core.values import difference, shortened
+from sketchlearn.core.values import difference, number, shortened
 from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
 from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.estimators.base.model import FittedModel, flag, model_array, scalar
 from sketchlearn.estimators.base.state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.features.operator import Operator
 from sketchlearn.files.sketches import merge
@@ -49,17 +51,11 @@ class SupervisedEstimator(SketchEstimator):
         ----------
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : the targets; or, where X holds them too, the name of their column, or a list of names or positions.
+        y : the target or label of each row; or, where X holds them too, the name of their column, or a list of names or
+            positions. Labels in X are numbers; with a schema, a column that y names may hold text.
         sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
         return super().fit(X, y, sample_weight)
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The operator is designed on the first 5000 rows, which are kept until then; then it is fixed.
-        """
-        return self._add(X, y, sample_weight)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
@@ -74,7 +70,7 @@ class SupervisedEstimator(SketchEstimator):
         d, n_targets = left.shape[1], right.shape[1]
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
-        return rows_in_memory(left, replace(table, flat=is_flat(y, n_targets)), Beside(left, right))
+        return rows_in_memory(left, replace(table, flat=_is_flat(y, n_targets)), Beside(left, right))
 
     def _encoded_rows(
         self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
@@ -83,7 +79,7 @@ class SupervisedEstimator(SketchEstimator):
         targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
         columns = with_targets(schema, targets)
         n, first = len(targets), len(columns) - len(targets)
-        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), is_flat(y, n), labels)
+        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), _is_flat(y, n), labels)
         return IncomingRows(encoded_rows(rows, columns, before), table)
 
     def _target_columns(
@@ -98,10 +94,10 @@ class SupervisedEstimator(SketchEstimator):
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
         targets = positions(y, table.columns, table.width or 0)
-        return replace(table, targets=targets, flat=is_flat(y, len(targets)))
+        return replace(table, targets=targets, flat=_is_flat(y, len(targets)))
 
 
-def is_flat(y: Any, n_targets: int) -> bool:
+def _is_flat(y: Any, n_targets: int) -> bool:
     """Whether there is one target, given without a second dimension."""
     return n_targets == 1 and np.asarray(y).ndim < 2
 
@@ -169,9 +165,42 @@ def shaped_attribute(name: str) -> Any:
     return property(shaped)
 
 
+def check_alpha(alpha: Any) -> None:
+    """Refuses a penalty that is neither "gcv" nor a number from 0 on."""
+    if not (isinstance(alpha, str) and alpha == "gcv") and number('alpha must be "gcv" or a number: it', alpha) < 0:
+        raise ValueError(f"alpha must not be negative, but is {alpha!r}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedRegression(FittedModel):
+    """A regression of several targets."""
+
+    intercepts: Double = model_array("t")
+    r2: Double = model_array("t")  # proportion of each target's variance that is explained
+    penalty: float = scalar()  # as of scikit-learn's Ridge and KernelRidge
+    flat: bool = flag(default=True)  # one target, given without a second dimension
+
+    #: fields that are proportional to the targets
+    proportional: ClassVar[tuple[str, ...]]
+
+    def check(self) -> None:
+        if self.flat and len(self.intercepts) > 1:
+            raise ValueError("several targets cannot be flat")
+
+    @abstractmethod
+    def values(self, rows: Double) -> Double:
+        """The targets of each row, (rows, targets)."""
+
+    def in_units(self, widths: Double, centers: Double) -> Self:
+        """The regression of targets y, where this one is of (y - center) / width."""
+        fields = {name: getattr(self, name) for name in self.proportional}
+        scaled = {name: value * (widths[:, None] if value.ndim == 2 else widths) for name, value in fields.items()}
+        return replace(self, intercepts=self.intercepts * widths + centers, **scaled)
+
+
 @dataclass(eq=False, repr=False)
 class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
-    """An estimator of targets that are numbers; what it learns says `flat` and has an `r2` of each target."""
+    """An estimator of targets that are numbers; it learns a `FittedRegression`."""
 
     def _arrays(
         self,
@@ -188,7 +217,27 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
-            raise ValueError(f"n_samples={n_rows} rows cannot tell a regression: give at least 2")
+            raise ValueError(f"n_samples={n_rows} rows do not determine a regression: give at least 2")
+
+    def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
+        """Learns from a sketch of which these columns are the targets."""
+        target_numbers(state.table.columns, targets)
+        table = replace(state.table, targets=targets, flat=len(targets) == 1)
+        return self._learn(replace(state, table=table), self._generator())
+
+    def _in_table_units(self, fit: Any, table: SketchedTable, *, centered: bool = True) -> Any:
+        """The regression of targets as the table has them, where a schema standardised them."""
+        if not (numbers := target_numbers(table.columns, table.targets)):
+            return fit
+        centers = np.array([column.center if centered else 0.0 for column in numbers])
+        return fit.in_units(np.array([column.width for column in numbers]), centers)
+
+    def predict(self, X: Any) -> Double:
+        """The targets of each row."""
+        fit = self.fitted_model()
+        parts = map(fit.values, self.row_blocks(X, np.float64))
+        values = np.concatenate([np.empty((0, len(fit.intercepts))), *parts])
+        return values[:, 0] if fit.flat else values
 
     @property
     def r2_(self) -> float:
@@ -277,6 +326,13 @@ def check_labels(labels: Any) -> None:
     check_names("a class", labels)
 
 
+def plain_labels(labels: tuple[Any, ...] | None) -> list[Any] | None:
+    """The labels, if there are some, as a model file has them: words or numbers."""
+    if not all(isinstance(label, str | int | float) for label in labels or ()):
+        raise TypeError("models can be saved if their labels are words or numbers")
+    return None if labels is None else list(labels)
+
+
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
     """Refuses private sketches of classes whose names may come from the data."""
     if classes is None:
@@ -335,19 +391,6 @@ def _labels_in(rows: Source, name: str) -> list[Any]:
 @dataclass(eq=False, repr=False)
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from labelled rows, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes.
-        y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
-            With a schema, a column that y names may hold text.
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
 
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None

@@ -17,7 +17,7 @@ from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel
 from sketchlearn.estimators.base.state import FittedState, Glimpse
-from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels
+from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels, plain_labels
 from sketchlearn.estimators.classifier.rules import (
     AfterMap,
     ClassSample,
@@ -67,8 +67,6 @@ class FittedClasses(FittedModel):
         return dict.fromkeys(("rule", "labels", "log_priors", "means", "factors", "operator"))
 
     def to_fields(self) -> Document:
-        if not all(isinstance(label, str | int | float) for label in self.labels):
-            raise TypeError("classes can be saved if their labels are words or numbers")
         scores = self.scores.scores if isinstance(self.scores, AfterMap) else self.scores
         operator = self.scores.operator if isinstance(self.scores, AfterMap | Parzen) else None
         if isinstance(scores, Regressions):
@@ -86,7 +84,7 @@ class FittedClasses(FittedModel):
     def _fields(self, means: Double, factors: Any, operator: Operator | None) -> Document:
         return {
             "rule": self.rule,
-            "labels": list(self.labels),
+            "labels": plain_labels(self.labels),
             "log_priors": self.log_priors.tolist(),
             "means": means.tolist(),
             "factors": factors,
@@ -135,8 +133,8 @@ def _regressions(document: Document, k: int, d: int, operator: Operator | None) 
     shares, intercepts, coefficients, slopes = np.split(numbers, [1, 2, 2 + waves.n_sums], axis=1)
     if np.any(shares <= 0):
         raise ValueError("the classes' shares must be positive")
-    unknown = np.zeros(k)
-    fit = KernelFit(waves, intercepts[:, 0], coefficients, slopes, unknown, unknown, 0.0, 0.0, flat=False)
+    unknown: Any = {"r2": np.zeros(k), "expected_errors": np.zeros(k), "penalty": 0.0, "freedom": 0.0, "flat": False}
+    fit = KernelFit(intercepts=intercepts[:, 0], coefficients=coefficients, slopes=slopes, waves=waves, **unknown)
     found = Regressions(fit, shares[:, 0])
     return AfterMap(operator, found) if isinstance(operator, Mapped) else found
 

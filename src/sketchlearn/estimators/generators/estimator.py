@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,177 +13,31 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sketchlearn.core.arrays import Double
-from sketchlearn.core.containers import (
-    ENTRY,
-    MODEL,
-    MODEL_VERSION,
-    Header,
-    bytes_of,
-    check_model_fields,
-    from_document,
-    numbers_of,
-    to_document,
-)
-from sketchlearn.core.limits import Cost, FormatError, check_cost, loading
+from sketchlearn.core.containers import bytes_of
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
-from sketchlearn.estimators.base.model import Document, FittedModel
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.model import Document
 from sketchlearn.estimators.base.state import FittedState, Glimpse, IncomingRows, SketchedTable
-from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels
+from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator
 from sketchlearn.estimators.design.cells import directions_for
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.frequencies import AUTO
+from sketchlearn.estimators.generators.fitted import Generation, restore, to_bytes
 from sketchlearn.estimators.generators.lifted_rows import Lift, seen_by_network
 from sketchlearn.features.directions import MOST_DIRECTIONS
-from sketchlearn.features.operator import MOST_FEATURES, Operator
+from sketchlearn.features.operator import Operator
 from sketchlearn.features.waves import Wave, wave_from
 from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.rows.schemas.table_schema import columns_without
 from sketchlearn.sketch.sums import Sketch
 
-MOST_CLASSES = 2**16
-TYPE = "generator"
-LIFT = "lift:"  # before the names of arrays that are no weights of the network
-FIELDS = {
-    *("labels", "shares", "means", "deviations"),
-    *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
-}
-Estimator = TypeVar("Estimator", bound=Any)
-Shapes = dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Generation(FittedModel):
-    """A network that matches, and the classes that it makes rows of. The network's weights are not among its fields."""
-
-    match: Any
-    labels: tuple[Any, ...] | None  # in the order that the network knows them; None without labels
-    shares: Double
-
-    def to_fields(self) -> Document:
-        match = self.match
-        if self.labels is not None and not all(isinstance(label, str | int | float) for label in self.labels):
-            raise TypeError("generators can be saved if their labels are words or numbers")
-        return {
-            "labels": None if self.labels is None else list(self.labels),
-            "shares": self.shares.tolist(),
-            "means": [place.mean.tolist() for place in match.places],
-            "deviations": [place.deviations.tolist() for place in match.places],
-            "n_latent": match.n_latent,
-            "residual": match.residual,
-            "misfit": match.misfit,
-            "curve": list(match.curve),
-            "iterations": match.iterations,
-        }
-
-    def _arrays(self) -> dict[str, Any]:
-        lift = {} if self.match.lift is None else self.match.lift.arrays()
-        weights = {name: value.numpy() for name, value in self.match.network.state_dict().items()}
-        return weights | {LIFT + name: value for name, value in lift.items()}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Generation) or not super().__eq__(other):
-            return False
-        own, others = self._arrays(), other._arrays()
-        return own.keys() == others.keys() and all(np.array_equal(own[key], others[key]) for key in own)
-
-    __hash__ = None
-
-
-def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> bytes:
-    """A fitted generator as the bytes of a file; `known` is what every model file says."""
-    from safetensors.torch import save
-    from torch import from_numpy
-
-    content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
-    weights = {name: value.detach().contiguous() for name, value in fitted.match.network.state_dict().items()}
-    if (lift := fitted.match.lift) is not None:
-        weights |= {LIFT + name: from_numpy(np.ascontiguousarray(value)) for name, value in lift.arrays().items()}
-    data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
-    return data
-
-
-@loading()
-def restore(estimator: Estimator, data: bytes) -> Estimator:
-    """The estimator with what a file says, its network filled with the file's weights."""
-    required("torch", "torch")
-    header = Header.of(data)
-    document = from_document(header.entry, MODEL, MODEL_VERSION)
-    if document.get("own_network") is not False and estimator.network is None:
-        raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
-    try:
-        return _filled(estimator, document, data, header.shapes)
-    except FormatError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise FormatError(f"not a generator that this version can use: {said}") from None
-
-
-def _weights(data: bytes) -> dict[str, Any]:
-    """All arrays of a file whose names and shapes are those that it should have."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        return load(data)
-    except (SafetensorError, KeyError):
-        raise FormatError("not a generator's file, or a damaged one") from None
-
-
-def _filled(estimator: Estimator, document: dict[str, Any], data: bytes, shapes: Shapes) -> Estimator:
-    from sketchlearn.estimators.generators.network_matching import Match, Place
-    from sketchlearn.estimators.generators.networks import bare_network, check_weights
-
-    check_model_fields(document, FIELDS)
-    if document["type"] != TYPE:
-        raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
-    d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
-    if labels is not None:
-        check_labels(labels)
-    k = 1 if labels is None else whole("the number of classes", len(labels), most=MOST_CLASSES)
-    shares = numbers_of(document, "shares", (k,))
-    if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
-        raise ValueError("shares must not be negative and must sum to 1")
-    lifting = {name.removeprefix(LIFT): shape for name, shape in shapes.items() if name.startswith(LIFT)}
-    p = Lift.checked_places(lifting, k, d) if lifting else d
-    means, deviations = (numbers_of(document, name, (k, p)) for name in ("means", "deviations"))
-    if np.any(deviations <= 0):
-        raise ValueError("deviations must be positive")
-    n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
-    own = {name: shape for name, shape in shapes.items() if not name.startswith(LIFT)}
-    if estimator.network is not None:
-        network = copy.deepcopy(estimator.network)
-        check_weights(network, own, "this network")
-    else:
-        network = bare_network(n_latent, k, p, own)
-    check_cost("making its network", Cost.of_numbers(sum(map(math.prod, own.values())), operations_each=5))
-    weights = _weights(data)
-    lift = Lift.from_arrays({name: weights.pop(LIFT + name).numpy() for name in lifting}) if lifting else None
-    network.load_state_dict(weights)
-    if not all(bool(value.isfinite().all()) for value in weights.values()):
-        raise ValueError("its weights are not all finite")
-    places = tuple(Place(mean, unit) for mean, unit in zip(means, deviations, strict=True))
-    residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
-    curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
-    iterations = whole("iterations", document["iterations"])
-    match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations, lift)
-    made = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
-    return estimator.with_model(made, document | {"n_features": d})
-
-
 EXTRA_LATENT_DIMENSIONS = 6  # With more latent numbers than columns, rows can fill all of their space.
 ROWS_TO_LIFT = 20_000  # generated rows whose covariance is compared with that of the records
 DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a thousand rows would see it
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
-
-
-def _match_attribute(name: str) -> Any:
-    """An attribute that shows a field of the match that was found."""
-    return property(lambda estimator: getattr(estimator.fitted_model().match, name))
 
 
 @dataclass(eq=False, repr=False)
@@ -249,10 +101,10 @@ class SketchGenerator(LabelledEstimator):
     n_directions: int | str | None = AUTO
 
     model_type = Generation
-    network_ = _match_attribute("network")
-    residual_ = _match_attribute("residual")
-    misfit_ = _match_attribute("misfit")
-    n_iter_ = _match_attribute("iterations")
+    network_ = model_attribute("network")
+    residual_ = model_attribute("residual")
+    misfit_ = model_attribute("misfit")
+    n_iter_ = model_attribute("iterations")
 
     def model_bytes(self, task: str) -> bytes:  # noqa: ARG002
         """A model file: safetensors, as a network's weights are too many for JSON."""
@@ -266,27 +118,8 @@ class SketchGenerator(LabelledEstimator):
     def with_model(self, model: Generation, facts: Document) -> Self:
         super().with_model(model, facts)
         if "parameters" not in facts:  # files that were written before have none
-            self.n_latent = model.match.n_latent
+            self.n_latent = model.n_latent
         return self
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from rows, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes; or, without labels, a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : labels, if rows are to be generated by class: one per row; or, where X holds them too, as numbers, the name
-            of their column, or [its position].
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
-
-    def partial_fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Adds rows to those seen so far: all with labels, or none. The network is trained when it is next needed."""
-        return super().partial_fit(X, y, classes, sample_weight)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if before is not None and bool(before.targets) != (y is not None):
@@ -352,7 +185,18 @@ class SketchGenerator(LabelledEstimator):
         d = fourier_part(seen[0])[1].n_features
         n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
         network = first_network(seen, n_latent, rng, self._say) if self.network is None else self.network
-        found = match(seen, network, n_latent, batch=self.batch_size, steps=self.max_iter, rng=rng, say=self._say)
+        counts = np.array([float(part.count) for part in sketches])
+        found = match(
+            seen,
+            labels,
+            counts / counts.sum(),
+            network,
+            n_latent,
+            batch=self.batch_size,
+            steps=self.max_iter,
+            rng=rng,
+            say=self._say,
+        )
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
                 f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
@@ -360,9 +204,8 @@ class SketchGenerator(LabelledEstimator):
                 "squared): try a larger max_iter or network",
                 ConvergenceWarning,
             )
-        counts = np.array([float(part.count) for part in sketches])
         lift = Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng))
-        return Generation(replace(found, lift=lift), labels, counts / counts.sum())
+        return replace(found, lift=lift)
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Any:
         """Random rows; with a schema in the terms of the table, as a data frame, or an Arrow table without pandas.
@@ -377,7 +220,7 @@ class SketchGenerator(LabelledEstimator):
         rows = np.empty((n, self.n_features_in_))
         for place in np.unique(which):
             chosen = which == place
-            rows[chosen] = fitted.match.rows(int(place), int(np.sum(chosen)), rng)
+            rows[chosen] = fitted.rows(int(place), int(np.sum(chosen)), rng)
         return decoded_table(rows, self.columns_)
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
@@ -387,7 +230,7 @@ class SketchGenerator(LabelledEstimator):
 
     @property
     def loss_curve_(self) -> list[float]:
-        return list(self.fitted_model().match.curve)
+        return self.fitted_model().curve.tolist()
 
     def _labelled(self) -> bool:
         """Whether rows came with labels."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import gen_batches
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.estimators.generators.lifted_rows import Lift
+from sketchlearn.estimators.generators.fitted import Generation
 from sketchlearn.estimators.generators.networks import MixtureFirst, mixture_first, n_inputs, perceptron
 from sketchlearn.features.waves import Exponential
 from sketchlearn.inference.decoders import decoder_from
@@ -46,34 +47,6 @@ PATIENCE = 3  # explained checks in a row that end the training
 BLOCK_ROWS = 10_000  # rows generated at a time
 
 
-@dataclass(frozen=True)
-class Match:
-    """A network, where its outputs lie, and how well its sketch matches."""
-
-    network: Any
-    places: tuple[Place, ...]  # one per class
-    n_latent: int
-    residual: float  # root mean square of what is left of a value, the generated rows' own noise taken off
-    misfit: float  # its square, in units of the noise of the sketch
-    curve: tuple[float, ...]  # mean square residuals, every 100 steps
-    iterations: int
-    lift: Lift | None = None  # to all columns, where the network makes places in some directions
-
-    def rows(self, which: int, n_rows: int, rng: np.random.Generator) -> Double:
-        """Random rows of a class."""
-        noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        made = _rows(self.network, self.places, self.n_latent, which, n_rows, noise)
-        return made if self.lift is None else self.lift.rows(which, made, rng)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Mean and deviations of records: networks give rows without them."""
-
-    mean: Double
-    deviations: Double
-
-
 class Goal:
     """The sketch to match, of records less their mean, in units of their deviations."""
 
@@ -83,7 +56,7 @@ class Goal:
         mean, variances, _ = read(target, 1)
         deviations = np.sqrt(variances)
         self._operator, self.target, self._count = operator, target, float(part.count)
-        self.place = Place(target.origin + target.unit * mean, target.unit * deviations)
+        self.place = target.origin + target.unit * mean, target.unit * deviations  # mean and deviations of records
         omega, shift = target.frequencies.omega.astype(np.float64), target.frequencies.shift
         self._omega = torch.from_numpy((omega * deviations).astype(np.float32))
         self._offset = torch.from_numpy(np.float32(omega @ mean + (0 if shift is None else shift)))
@@ -149,7 +122,7 @@ def first_network(
 
 def _begin(sketch: Sketch, most: int, rng: np.random.Generator) -> Mixture:
     """A diagonal mixture, of records less their mean, in units of their deviations."""
-    place, target = Goal(sketch, 1).place, Target.of(fourier_part(sketch)[0], HIGHEST_HARMONIC)
+    (mean, deviations), target = Goal(sketch, 1).place, Target.of(fourier_part(sketch)[0], HIGHEST_HARMONIC)
     k = int(min(most, target.n_numbers // (NUMBERS_PER_PARAMETER * (2 * target.n_features + 1))))
     k = min(k, int(sketch.count) // ROWS_PER_COMPONENT)
     problem, decoder = Problem.of(target, max(k, 1)), decoder_from("auto")
@@ -157,12 +130,14 @@ def _begin(sketch: Sketch, most: int, rng: np.random.Generator) -> Mixture:
     density, outcome = fit_density(problem, decoder, rng)
     if outcome.status is Status.HIDDEN:
         density = problem.in_data_units(problem.one_gaussian)
-    variances = density.variances() / place.deviations**2
-    return Mixture(DiagonalGaussian(), density.weights, (density.locations - place.mean) / place.deviations, variances)
+    variances = density.variances() / deviations**2
+    return Mixture(DiagonalGaussian(), density.weights, (density.locations - mean) / deviations, variances)
 
 
 def match(
     sketches: Sequence[Sketch],
+    labels: tuple[Any, ...] | None,
+    shares: Double,
     network: Any,
     n_latent: int,
     *,
@@ -170,16 +145,16 @@ def match(
     steps: int,
     rng: np.random.Generator,
     say: Callable[[str], None],
-) -> Match:
-    """Trains a copy of a network until its sketches match those of the classes.
+) -> Generation:
+    """Trains a copy of a network until its sketches match those of the classes, which have these labels and shares.
 
     The network maps `n_inputs` numbers to rows of the data less their mean, in units of their deviations.
     """
     share = -(-batch // len(sketches))
     goals = [Goal(sketch, share) for sketch in sketches]
-    places = tuple(goal.place for goal in goals)
+    places, k = [goal.place for goal in goals], len(goals)
     network = copy.deepcopy(network).train()
-    _check(network, n_latent, places)
+    _check(network, n_inputs(n_latent, k), len(places[0][0]))
     averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE_DECAY), use_buffers=True).eval()
     rate = MENDING_RATE if isinstance(network, MixtureFirst) else LEARNING_RATE
     optimizer = torch.optim.Adam(network.parameters(), rate, BETAS)
@@ -190,14 +165,15 @@ def match(
         progress = step / steps
         schedule = min(1.0, progress / WARM_UP_SHARE) * (1 + math.cos(math.pi * progress)) / 2
         optimizer.param_groups[0]["lr"] = rate * schedule
-        inputs = [_inputs(share, n_latent, which, len(goals), noise) for which in range(len(goals))]
+        inputs = [_inputs(share, n_latent, which, k, noise) for which in range(k)]
         rows = network(torch.cat(inputs))
         optimizer.zero_grad()
         rows.backward(torch.cat([goal.pull(part, noise) for goal, part in zip(goals, rows.split(share), strict=True)]))
         optimizer.step()
         averaged.update_parameters(network)
         if step % CHECK_STEPS == 0 or step == steps:
-            drawn = (_rows(averaged.module, places, n_latent, which, CHECK_ROWS, noise) for which in range(len(goals)))
+            each = enumerate(goals)
+            drawn = (made_rows(averaged.module, goal.place, n_latent, i, k, CHECK_ROWS, noise) for i, goal in each)
             looks = [goal.look(rows) for goal, rows in zip(goals, drawn, strict=True)]
             cost, floor = (max(float(np.mean(column)), 0.0) for column in zip(*looks, strict=True))
             if not math.isfinite(cost):
@@ -207,7 +183,18 @@ def match(
             good = good + 1 if cost <= EXPLAINED_MISFIT * floor else 0
             if good == PATIENCE:
                 break
-    return Match(averaged.module, places, n_latent, math.sqrt(cost), cost / floor, tuple(curve), step)
+    return Generation(
+        labels=labels,
+        shares=shares,
+        means=np.stack([mean for mean, _ in places]),
+        deviations=np.stack([deviations for _, deviations in places]),
+        n_latent=n_latent,
+        residual=math.sqrt(cost),
+        misfit=cost / floor,
+        curve=np.array(curve),
+        iterations=step,
+        network=averaged.module,
+    )
 
 
 def _inputs(n_rows: int, n_latent: int, which: int, n_classes: int, noise: torch.Generator) -> torch.Tensor:
@@ -217,23 +204,31 @@ def _inputs(n_rows: int, n_latent: int, which: int, n_classes: int, noise: torch
     return latent if n_classes == 1 else torch.cat([latent, indicator], dim=1)
 
 
-def _rows(
-    network: Any, places: tuple[Place, ...], n_latent: int, which: int, n_rows: int, noise: torch.Generator
+def made_rows(
+    network: Any,
+    place: tuple[Double, Double],
+    n_latent: int,
+    which: int,
+    n_classes: int,
+    n_rows: int,
+    noise: torch.Generator,
 ) -> Double:
-    """Rows of a class, in the units of the data."""
-    place, made = places[which], np.empty((n_rows, len(places[which].mean)))
-    for first in range(0, n_rows, BLOCK_ROWS):
-        inputs = _inputs(min(BLOCK_ROWS, n_rows - first), n_latent, which, len(places), noise)
-        made[first : first + BLOCK_ROWS] = network(inputs).detach().double().numpy()
-    return place.mean + place.deviations * made
+    """Rows that a network makes of a class with this mean and these deviations."""
+    mean, deviations = place
+    made = np.empty((n_rows, len(mean)))
+    for some in gen_batches(n_rows, BLOCK_ROWS):
+        inputs = _inputs(some.stop - some.start, n_latent, which, n_classes, noise)
+        made[some] = network(inputs).detach().double().numpy()
+    return mean + deviations * made
 
 
-def _check(network: Any, n_latent: int, places: tuple[Place, ...]) -> None:
-    """Refuses networks that do not map latents to rows."""
-    d, inputs = len(places[0].mean), n_inputs(n_latent, len(places))
+def _check(network: Any, n_inputs: int, n_columns: int) -> None:
+    """Refuses networks that do not map latent numbers to rows."""
     try:
-        shape = tuple(network(torch.zeros(2, inputs)).shape)
+        shape = tuple(network(torch.zeros(2, n_inputs)).shape)
     except RuntimeError as error:
-        raise ValueError(f"the network must take rows of {inputs} numbers (n_latent, classes): {error}") from None
-    if shape != (2, d):
-        raise ValueError(f"the network must give rows of {d} columns, but for 2 rows its output has shape {shape}")
+        raise ValueError(f"the network must take rows of {n_inputs} numbers (n_latent, classes): {error}") from None
+    if shape != (2, n_columns):
+        raise ValueError(
+            f"the network must give rows of {n_columns} columns, but for 2 rows its output has shape {shape}"
+        )
