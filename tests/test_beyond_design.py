@@ -23,7 +23,7 @@ def test_a_design_for_fewer_clusters_is_warned_of():
         choice = skl.choose_k(sketch_for_one_cluster(), 12)
     assert choice.most < 12
     first, second = (str(warning.message) for warning in warned)
-    why = "the sketch has 125 frequencies, as a design for about one cluster has"
+    why = "the sketch has 125 frequencies, as a design for about one cluster"
     remedy = "to find more, sketch with design(sample, n_components=12)"
     assert first == f"numbers of clusters above {choice.most} are not tried: {why}; {remedy}"
     assert second == f"3 clusters are more than such a sketch is designed for, and uncertain: {why}; {remedy}"

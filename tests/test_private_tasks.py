@@ -237,7 +237,7 @@ def test_tiny_epsilons_give_finite_models_and_a_warning(table, stretched, epsilo
                 model.fit_sketch(release(table, epsilon, seed))
             assert np.all(np.isfinite([*model.coef_, model.intercept_]))
             assert 0 <= model.r2_ <= 1
-    with pytest.warns(UserWarning, match="components do not stand out"):
+    with pytest.warns(UserWarning, match="components do not exceed"):
         pca = skl.SketchPCA(3).fit_sketch(release(stretched, epsilon, 0))
     assert np.all(np.isfinite(pca.transform(np.ones((2, 8)))))
     for kind in OPERATORS:

@@ -74,15 +74,11 @@ MODELS: dict[str, type[Model]] = {
     "full": FullGaussian,
     "known": KnownGaussian,
 }
-
-
-#: sizes of the covariances of k components in d columns
+#: shapes of the covariances of k components in d columns
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
-
-
+VARIANCES_ALONE = ("diag", "spherical")  # covariance types without matrices
 ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
 LEAST_VARIANCE = 1e-300  # of a column that is constant within all components
-VARIANCES_ALONE = ("diag", "spherical")  # of which no matrix is needed
 
 
 def _read_covariances(name: str, value: Any, known: Known) -> Double:
@@ -98,9 +94,9 @@ class FittedGaussians(FittedMixture):
 
     @classmethod
     def of(cls, fit: MixtureFit, kind: str, choice: ClusterChoice | None = None) -> FittedGaussians:
-        """What was fitted, in the units of the data."""
+        """The fitted mixture, in the units of the data."""
         mixture = fit.mixture.some(largest_first(fit.mixture.weights))
-        if kind in VARIANCES_ALONE:  # no matrices of hundreds of columns
+        if kind in VARIANCES_ALONE:  # avoids matrices of hundreds of columns
             variances = mixture.variances()
             covariances = (variances if kind == "diag" else variances[:, 0]).copy()
         else:
@@ -125,7 +121,12 @@ class FittedGaussians(FittedMixture):
             shapes = given.reshape(len(given), -1).copy()
             return Mixture(MODELS[kind](), self.weights, self.means, shapes)
         matrices = given if kind == "full" else given[None]
-        _check_positive(matrices)
+        try:
+            np.linalg.cholesky(matrices)
+        except np.linalg.LinAlgError:
+            raise ValueError("covariances must be positive definite") from None
+        if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
+            raise ValueError("covariances must be symmetric")
         if kind == "known":
             return Mixture(KnownGaussian(given), self.weights, self.means, np.zeros((len(self.weights), 0)))
         model = MODELS[kind]()
@@ -142,41 +143,40 @@ class FittedGaussians(FittedMixture):
 
 @dataclass(eq=False, repr=False)
 class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
-    """A mixture of Gaussians of rows, or from a sketch alone.
+    """A mixture of Gaussians, from rows or from a sketch alone.
 
     Parameters
     ----------
-    n_components : number of Gaussians; "auto" lets the sketch tell it (see `choose_k`).
-    max_clusters : the largest number that "auto" looks at.
+    n_components : number of Gaussians; "auto" estimates it (see `choose_k`).
+    max_clusters : the largest number that "auto" tries.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
     decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`; by default the
         sketch has 10 frequencies per parameter of the mixture.
     n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
-        cells, whose exact means and squares tell the likeliest mixture; there is no `fit_test_` then (it is 0).
-    n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters): EM on
-        a sample gives a first mixture, and each pass over all rows is a step of EM from there, by their exact expected
-        statistics (`ExpectedStatistics`). "auto": for arrays, data frames and rows on a GPU, until a pass gains less
-        than a quarter of the log-likelihood that estimation itself costs, twenty at most; once for all else. There is
-        no `fit_test_` then. Give `n_frequencies` for a sketch of random frequencies instead.
+        the exact means and mean squares of cells. There is no `fit_test_` then (it is 0).
+    n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters). EM on
+        a sample gives a first mixture. Each pass over all rows is then a step of EM on their exact expected statistics
+        (`ExpectedStatistics`). "auto" means one pass; for arrays, data frames and rows on a GPU, passes until one gains
+        less than a quarter of the log-likelihood that estimation itself costs, at most twenty. There is no `fit_test_`
+        then. Give `n_frequencies` for a sketch of random frequencies instead.
 
     Attributes
     ----------
     weights_, means_ : arrays (n_components,) and (n_components, columns); the component of the largest weight is 0.
     covariances_ : (n_components, columns, columns) for "full", (columns, columns) for "tied" and "known",
         (n_components, columns) for "diag", (n_components,) for "spherical".
-    fit_test_ : squared residual relative to its mean if the rows come from such a mixture: 1 on average then. Above 2,
-        if that is no chance, a warning is given, and the mixture is the likeliest one under a finer density fitted to
-        the sketch. Where the operator declares shapes of clusters (`design` does, from its sample), "diag" and "full"
-        covariances are then held near those: most of what is known of flat clusters comes from the sample.
-    fit_p_value_ : how likely rows of such a mixture are to have a larger `fit_test_`: near 0, they are no such mixture
-        (of very many rows, the slightest difference is seen). None if it is not known, as in files of earlier versions.
-    log_likelihood_, log_likelihood_error_ : the mean log-likelihood of the sketched rows, and one standard deviation of
-        its error, as `SketchKMeans.inertia_` has them.
+    fit_test_ : goodness of fit: squared residual relative to its mean for rows of such a mixture, so 1 on average if it
+        holds. Above 2, if significant, there is a warning, and the mixture is the likeliest one under a finer density
+        fitted to the sketch. Where the operator declares cluster covariances (`design` does, from its sample), "diag"
+        and "full" covariances are then held near those.
+    fit_p_value_ : its p-value. Near 0, the rows come from no such mixture (with very many rows, the slightest
+        difference is significant). None if it is not known, as in files of earlier versions.
+    log_likelihood_, log_likelihood_error_ : the mean log-likelihood of the sketched rows, and its standard error, as
+        `SketchKMeans.inertia_` has them.
     sketch_, outcome_ : the sketch, and how decoding went.
-    standard_errors_ : one standard deviation of the numbers of `weights_`, `means_` and `covariances_`, as estimates of
-        those of the law that the rows are a sample of; see `SketchKMeans`. If that law is no such mixture, those of the
-        likeliest mixture under it.
+    standard_errors_ : of `weights_`, `means_` and `covariances_`, as estimates of those of the population; see
+        `SketchKMeans`. If the population is no such mixture, as estimates of its likeliest mixture.
     n_components_, choice_ : the number of Gaussians, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
@@ -247,11 +247,19 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
             progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
             fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
         if not fit.test.passes:
-            warn_caller(self._doubt(fit, sample), ConvergenceWarning)
+            found = "the likeliest one of the sampled rows"
+            if sample is None:
+                found = "a likely one under a finer density, with covariances near those that the operator declares"
+            warn_caller(
+                f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test "
+                f"{in_digits(fit.test.figure, 3)}, about 1 if it did): the mixture is {found}; try more components or "
+                "another covariance_type",
+                ConvergenceWarning,
+            )
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
-                f"{counted(sketch.count, 'record')} cannot tell the {p:,} parameters of this mixture, which may not "
-                "hold for others: ask for fewer components, or for another covariance_type",
+                f"{counted(sketch.count, 'record')} do not determine the {p:,} parameters of this mixture, which may "
+                "not hold for others: ask for fewer components, or for another covariance_type",
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
@@ -264,7 +272,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         return Family(self._n_components, self.covariance_type, self._gaussian(d))
 
     def _by_steps(self, glimpse: Glimpse) -> bool:
-        """Whether rows such as these are summed at a pilot."""
+        """Whether expected statistics at a pilot are sketched of rows such as these."""
         n, d = glimpse.rows.shape
         asked = self._number == AUTO or self.decoder != AUTO or not self._suits_cells or self.n_directions != AUTO
         if asked or not glimpse.representative or d > WIDE or isinstance(glimpse.columns, SchemaColumns):
@@ -298,46 +306,33 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         return super()._directions if self.covariance_type in VARIANCES_ALONE else None
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
-        """The mixture that cells tell of."""
+        """The mixture from a sketch of cells."""
         if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
             raise ValueError(
-                'this sketch of cells tells mixtures of a given number of "diag" or "spherical" Gaussians if it is '
+                'a sketch of cells determines mixtures of a given number of "diag" or "spherical" Gaussians if it is '
                 'designed with task="mixture"; for others, design it with n_directions=None'
             )
         self.check_size(int(np.ceil(sketch.count)))
         for doubt in cells.doubts(float(cells.shares @ cells.within)):
             warn_caller(doubt, ConvergenceWarning)
-        return FittedGaussians.of(
-            fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng), self.covariance_type
-        )
+        fit = fit_mixture_of_cells(cells, self._n_components, self.covariance_type, rng)
+        return FittedGaussians.of(fit, self.covariance_type)
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
         if part_of(sketch, CellSums) is not None:
             return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
         status = model.outcome.status
-        if status is Status.STEP:
-            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=False))
-        if status in (Status.ROWS, Status.ALL_ROWS):
-            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng))
+        if status in (Status.STEP, Status.ROWS, Status.ALL_ROWS):
+            decided = status is not Status.STEP
+            return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=decided))
         if not FitTest(model.fit_test, model.fit_p_value).passes or status is Status.HIDDEN:
             require_rows(status)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), len(model.weights))
         return ErrorBars(errors_of_sketch(sketch, problem, model.density, kind, rng))
 
-    def _doubt(self, fit: MixtureFit, sample: RowSample | None) -> str:
-        """What to say of rows that are not such a mixture."""
-        found = "the likeliest one of the rows that were kept"
-        if sample is None:
-            found = "a likely one under a finer density, with shapes like those that the operator declares"
-        figure = in_digits(fit.test.figure, 3)
-        return (
-            f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test {figure}, about 1 "
-            f"if it did): the mixture is {found}; try more components or another covariance_type"
-        )
-
     def _gaussian(self, d: int) -> Model:
-        """What components are, in the units of the data."""
+        """The model of the components, in the units of the data."""
         if self.covariance_type != "known":
             return MODELS[self.covariance_type]()
         given = np.asarray(self.covariance, np.float64)
@@ -352,7 +347,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
             if sketch.ledger is not None:
                 return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")
             step = EMStep.of(sketch, self._family(sketch.operator.n_features))
-            # the step gains what it is expected to, and about as much again at most
+            # The step gains its expected gain, and at most about as much again.
             return RowMean(step.log_likelihood + 1.5 * step.gain, step.gain + ROUNDING)
         return super()._estimated(sketch, state, rng)
 
@@ -369,7 +364,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
 
     @property
     def log_likelihood_error_(self) -> float | None:
-        """One standard deviation of the error of `log_likelihood_`."""
+        """The standard error of `log_likelihood_`."""
         return self._told("log_likelihood_error_", self.row_mean().error)
 
     def measured(self) -> tuple[str, RowMean]:
@@ -390,23 +385,14 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
         return lambda rows: log_likelihoods(rows, again)
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        """Bayesian information criterion on rows, the lower the better."""
         scores = self.score_samples(X)
         return -2 * float(np.sum(scores)) + self._n_parameters() * float(np.log(len(scores)))
 
     def aic(self, X: Any) -> float:
-        """Akaike information criterion on rows, the lower the better. A sketch alone has no likelihood: give rows."""
+        """Akaike information criterion on rows, the lower the better."""
         return -2 * float(np.sum(self.score_samples(X))) + 2 * self._n_parameters()
 
     def _n_parameters(self) -> int:
         mixture: Mixture = self.fitted_model().density
         return mixture.model.n_parameters(len(mixture), mixture.locations.shape[1]) - 1
-
-
-def _check_positive(matrices: Double) -> None:
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        raise ValueError("covariances must be positive definite") from None
-    if not np.allclose(matrices, matrices.transpose(0, 2, 1)):
-        raise ValueError("covariances must be symmetric")

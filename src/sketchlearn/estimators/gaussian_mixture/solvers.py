@@ -1,9 +1,10 @@
-"""Mixtures of Gaussians by steps of EM: a pilot out of a sample, expected statistics of all records, the M-step."""
+"""Mixtures of Gaussians of rows, of cells, and by steps of EM on the expected statistics of all records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -44,36 +45,43 @@ from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, clou
 from sketchlearn.sketch.priority_sample import Keeping
 from sketchlearn.sketch.sums import Sketch
 
-MOST_MISFIT_TO_REFINE = 40.0  # of EM's mixture, per record of each kept row: above it, refinement does not help
+MOST_MISFIT_TO_REFINE = 40.0  # fit test of EM's mixture, per record of a sampled row: above it, refining does not help
 MOST_PARAMETERS = 600  # More would take minutes to refine on the sketch.
 
 
 @dataclass(frozen=True)
 class Family:
-    """What kind of mixture is asked for: how many components, of which model, in the units of the data."""
+    """The requested kind of mixture: number and kind of its components, in the units of the data."""
 
     n_components: int
     covariance_type: str
     model: Model
 
+    @property
+    def covariance(self) -> Double | None:
+        """The covariance, if it is known."""
+        return self.model.covariance if isinstance(self.model, KnownGaussian) else None
+
+    def n_parameters(self, n_features: int) -> int:
+        """Free parameters of the mixture."""
+        return n_parameters(self.n_components, n_features, self.covariance_type)
+
     def fitted(
         self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
     ) -> Mixture:
-        """The likeliest mixture of weighted rows."""
-        known = self.model.covariance if isinstance(self.model, KnownGaussian) else None
-        fit = weighted_em(
-            sample, self.n_components, self.covariance_type, rng, covariance=known, n_init=n_init, starts=starts
-        )
+        """The maximum likelihood mixture of weighted rows."""
+        known = {"covariance": self.covariance, "n_init": n_init, "starts": starts}
+        fit = weighted_em(sample, self.n_components, self.covariance_type, rng, **known)
         return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 
 
 def fit_mixture_of_rows(
     sketch: Sketch, problem: Problem, sample: RowSample, family: Family, rng: np.random.Generator
 ) -> MixtureFit:
-    """The likeliest mixture of kept rows that agree with the sketch.
+    """The maximum likelihood mixture of sampled rows with weights calibrated to the sketch.
 
-    Where the sketch looks like one of such a mixture, it tells more than the rows: the mixture is refined on it, and
-    taken if rows that did not choose are likelier under it.
+    Where such a mixture fits the sketch, it is refined on the sketch. The refined one is taken if it is likelier on
+    held-out rows.
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
@@ -93,7 +101,7 @@ def fit_mixture_of_rows(
 
 
 def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Family, rng: np.random.Generator) -> bool:
-    """Whether unseen rows are likelier under the candidate than under mixtures of other rows."""
+    """Whether held-out rows are likelier under the candidate than under mixtures of other rows."""
     parts = calibrated(sketch, halves(sample.rows, rng), rng)
     own = [family.fitted(part, rng, n_init=1) for part in parts]
 
@@ -106,28 +114,27 @@ def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Fam
 
 STARTS, ROUNDS = 5, 200
 LEAST_VARIANCE = 1e-6  # in the mean variance of the columns, as scikit-learn's GaussianMixture adds it
-ENOUGH = 1e-6  # nats by which a round must raise the bound
-NO_TEST = FitTest(0.0, None)  # cells leave nothing to compare with
+LEAST_INCREASE = 1e-6  # nats by which a round must raise the bound
+NO_TEST = FitTest(0.0, None)  # Sketches of cells and of expected statistics have no fit test.
 
 
 def fit_mixture_of_cells(cells: Cells, k: int, kind: str, rng: np.random.Generator) -> MixtureFit:
-    """The likeliest mixture of the kind "diag" or "spherical", as far as cells tell it: the best of some starts."""
+    """The maximum likelihood mixture of the kind "diag" or "spherical" of cells: the best of several starts."""
     cells.require(k)
     middle = cells.shares @ cells.means
     rows, squares = cells.means - middle, cells.squares
     size = np.sqrt(cells.shares @ (rows**2 + squares))
     units = np.where(size > 0, size, 1.0)
     floor = LEAST_VARIANCE * max(float(np.mean(size**2)), 1e-300)
-    best: tuple[float, Double, Double, Double] | None = None
+    found = []
     for start in range(STARTS):
         scale = np.ones_like(units) if start % 2 == 0 else units  # k-means in the columns' own units, or in deviations
         sample = RowSample(WeightedRows.of(rows, cells.shares), scale)
         centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
-        found = _climbed(cells.shares, rows, squares, centers / scale, scale, floor, spherical=kind == "spherical")
-        if best is None or found[0] > best[0]:
-            best = found
-    assert best is not None
-    _, weights, means, variances = best
+        found.append(
+            _climbed(cells.shares, rows, squares, centers / scale, scale, floor, spherical=kind == "spherical")
+        )
+    _, weights, means, variances = max(found, key=itemgetter(0))
     model = DiagonalGaussian() if kind == "diag" else SphericalGaussian()
     shapes = variances if kind == "diag" else variances[:, :1]
     mixture = Mixture(model, weights, means + middle, shapes)
@@ -153,21 +160,16 @@ def _climbed(
         logs = np.log(weights / weights.sum()) - 0.5 * (constant + raw @ inverse.T - 2 * rows @ (means * inverse).T)
         total = logsumexp(logs, axis=1)
         bound, belongs = float(shares @ total), np.exp(logs - total[:, None])
-        if bound - before < ENOUGH:
+        if bound - before < LEAST_INCREASE:
             break
         before = bound
     return bound, weights / weights.sum(), means, variances
 
 
-WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
+MOST_BOUND_RATIO = 2.0**20  # of the bound of all rows to that of a sample
 LEAST_REACH = 8.0  # deviations beyond those of a typical row
-LEAST_GAIN = 0.25  # of the log-likelihood that estimation itself costs, that is worth a pass over rows in memory
-TINY = 1e-12  # of a pilot's variance: the least one where none is declared
-
-
-def _known(model: Model) -> Double | None:
-    covariance = getattr(model, "covariance", None)
-    return None if covariance is None else np.asarray(covariance, np.float64)
+LEAST_GAIN = 0.25  # worth a pass over rows in memory, relative to the log-likelihood that estimation itself costs
+LEAST_VARIANCE_RATIO = 1e-12  # of a component's variance to the pilot's, where no least one is declared
 
 
 def statistics_at_pilot(
@@ -179,16 +181,16 @@ def statistics_at_pilot(
     extremes: Double | None,
     n_kept: int | None,
 ) -> ExpectedStatistics:
-    """The operator at the mixture of a sample; `extremes` are those of all rows, if they are at hand."""
+    """The operator at the mixture of a sample; `extremes` are those of all rows, if they are in memory."""
     k, kind, seed = family.n_components, family.covariance_type, int(rng.integers(2**31))
-    n, p = n_rows or len(rows), n_parameters(k, rows.shape[1], kind)
+    n, p = n_rows or len(rows), family.n_parameters(rows.shape[1])
     few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
-    mixture, step = pilot_mixture(few, k, kind, n, rng, _known(family.model))
+    mixture, step = pilot_mixture(few, k, kind, n, rng, family.covariance)
     sample = SampledRows.of(rows)
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
         wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)
-        bound = np.maximum(bound, np.minimum(wide, WIDEST * sample.bound))
+        bound = np.maximum(bound, np.minimum(wide, MOST_BOUND_RATIO * sample.bound))
     reach = LEAST_REACH + np.sqrt(rows.shape[1])
     while reach < LARGEST_REACH / 2 and sample.statistics(mixture, reach)[2]:
         reach *= 2
@@ -223,7 +225,7 @@ class EMStep:
 
     @classmethod
     def of(cls, sketch: Sketch, family: Family) -> EMStep:
-        """The step that a sketch of expected statistics tells."""
+        """The step from a sketch of expected statistics."""
         operator: ExpectedStatistics = sketch.operator  # type: ignore[assignment]
         k, kind = family.n_components, family.covariance_type
         if operator.n_components != k:
@@ -236,7 +238,7 @@ class EMStep:
         before = operator.at.mixture
         variances = before.factors**2 if before.factors.ndim == 2 else np.sum(before.factors**2, axis=2)
         least = np.zeros(operator.n_features) if operator.ridge is None else np.array(operator.ridge)
-        step = MStep(kind, np.maximum(least, TINY * variances.min(axis=0)), _known(family.model))
+        step = MStep(kind, np.maximum(least, LEAST_VARIANCE_RATIO * variances.min(axis=0)), family.covariance)
         if step.full != (operator.covariances == "full"):
             raise ValueError(
                 f'this sketch has expected statistics of "{operator.covariances}" covariances: ask for such a '
@@ -251,18 +253,17 @@ class EMStep:
     @property
     def settled(self) -> bool:
         """Whether another step would gain less than is worth a pass."""
-        k, d = self.after.means.shape
-        costs = n_parameters(k, d, self.family.covariance_type) / (2 * self.n_records)
+        costs = self.family.n_parameters(self.after.means.shape[1]) / (2 * self.n_records)
         return self.gain <= LEAST_GAIN * costs and not self.n_clipped
 
     @property
     def still(self) -> bool:
-        """Whether the likelihood grows no more."""
+        """Whether the likelihood does not grow any more."""
         return self.gain <= 0.0 and not self.n_clipped
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What to say of records that are not like those of the sample."""
+        """Warnings of records that are unlike those of the sample."""
         if not self.n_clipped:
             return ()
         return (
@@ -272,7 +273,7 @@ class EMStep:
 
     @property
     def gain_in_words(self) -> str:
-        """What the step gained, after "The last pass"."""
+        """The gain of the step, after "The last pass"."""
         return f"raised the mean log-likelihood by {in_digits(self.gain, 2)} or more"
 
     @property
@@ -282,13 +283,16 @@ class EMStep:
 
     @property
     def n_parts(self) -> int:
-        """How many components there are."""
+        """The number of components."""
         return len(self.after.weights)
 
     def fit(self) -> MixtureFit:
         """The mixture after the step."""
         factors, family = self.after.factors, self.family
-        covariances = factors[:, :, None] ** 2 * np.eye(factors.shape[1]) if factors.ndim == 2 else _products(factors)
+        if factors.ndim == 2:
+            covariances = factors[:, :, None] ** 2 * np.eye(factors.shape[1])
+        else:
+            covariances = factors @ factors.transpose(0, 2, 1)
         mixture = Mixture(family.model, self.after.weights, self.after.means, family.model.shapes_of(covariances))
         return MixtureFit(mixture, NO_TEST, Outcome(mixture, 0.0, 0.0, 1, Status.STEP))
 
@@ -307,7 +311,3 @@ class EMStep:
             columns=own.columns,
         )
         return moved.with_origin(own.origin)
-
-
-def _products(factors: Double) -> Double:
-    return np.asarray(factors @ factors.transpose(0, 2, 1))
