@@ -39,7 +39,7 @@ from sketchlearn.sketch.sums import Sketch
 GRID_SIZE = 61  # penalties that are tried
 LEAST_PENALTY, MOST_PENALTY = 1e-12, 10.0  # relative to the variance of all features together
 TINY = 1e-300
-LEAST_FREEDOM = 0.05  # Shares of the records that are left beside the degrees of freedom: below, scores are a gamble.
+LEAST_FREEDOM = 0.05  # of residual degrees of freedom per record: below, scores are too random
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RidgePath:
     crosses : covariances of features and targets, (features, targets).
     variances : of the targets.
     count : how many records these are means of.
-    least : the smallest penalty, per record, below which coefficients would follow rounding or a release's noise.
+    least : the smallest penalty per record: below, coefficients would fit rounding errors or a release's noise.
     """
 
     products: Double
@@ -80,16 +80,16 @@ class RidgePath:
         return np.asarray(np.maximum(self.variances - factors @ along**2, 0.0))
 
     def freedom(self, penalty: float) -> float:
-        """Degrees of freedom of the fit, the intercept's included: the trace of the matrix that makes it of targets."""
+        """Degrees of freedom of the fit, with that of the intercept: the trace of the hat matrix."""
         values = self._directions[0]
         return 1.0 + float(np.sum(values / np.maximum(values + penalty, TINY)))
 
     def expected_errors(self, penalty: float, n_rows: float | None = None) -> Double:
-        """The squared error of each target to expect at new records.
+        """The expected squared error of each target at new records.
 
         Generalised cross-validation, |y - Hy|^2 / n / (1 - trace H / n)^2. With `n_rows`, that of a fit of so many
-        records that are like these: what is left over cannot be learned, 1 - trace H / n is in it already, and the
-        coefficients' own errors add trace H / n_rows.
+        similar records: the noise has the variance |y - Hy|^2 / n / (1 - trace H / n), and the coefficients' own errors
+        add trace H / n_rows times that.
         """
         used = self.freedom(penalty) / self.count
         if used > 1 - LEAST_FREEDOM:
@@ -99,7 +99,7 @@ class RidgePath:
         return self.residuals(penalty) / (1 - used) * (1 + self.freedom(penalty) / n_rows)
 
     def score(self, penalty: float, n_rows: float | None = None) -> float:
-        """Expected errors in units of the targets' variances, averaged over those that vary."""
+        """Expected errors relative to the targets' variances, averaged over targets that vary."""
         varying = self.variances > 0
         if not np.any(varying):
             return 0.0
@@ -136,7 +136,7 @@ class KernelFit(FittedRegression):
     slopes: Double = model_array("t", "d")  # of columns less the center of the waves
     expected_errors: Double = model_array("t")  # squared errors to expect at new records
     freedom: float = scalar()  # degrees of freedom
-    #: no target was below or above: rows far from all others were predicted far beyond
+    #: range of the predictions: those of rows far from all others would be far beyond the targets
     lowest: Double | None = model_array("t", optional=True, default=None)
     highest: Double | None = model_array("t", optional=True, default=None)
 
@@ -156,7 +156,7 @@ class KernelFit(FittedRegression):
         weights = weights / self.waves.wave.unit
         for some in gen_batches(len(rows), max(1, NUMBERS_AT_A_TIME // self.waves.n_sums)):
             far = np.flatnonzero(self.waves.beyond(rows[some]) | ~np.all(np.isfinite(rows[some]), axis=1))
-            if len(far):  # a sketch takes them; a prediction would be of another row
+            if len(far):  # A sketch clips them; a prediction would be that of another row.
                 raise ValueError(f"row {some.start + far[0]}, {self.waves.explain_refusal(rows[some.start + far[0]])}")
             integers, _ = self.waves.write_rows(rows[some], kernel.n_threads(None))
             found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
@@ -172,16 +172,16 @@ class KernelFit(FittedRegression):
 class KernelProblem:
     """The regression of targets on features and columns: their moments, in units of equal penalty.
 
-    The kernel is that of the waves' law plus (x - mean)' (x' - mean) / d, in deviations of the columns, so that what is
-    linear in them needs no features.
+    The kernel is that of the frequency distribution plus (x - mean)' (x' - mean) / d, in deviations of the columns, so
+    that linear dependence needs no features.
     """
 
     waves: FourierFeatures
-    units: Double  # of features and columns: what is penalised is the coefficient of a value in this unit
+    units: Double  # of features and columns: coefficients are penalised in these units
     means: Double  # of features and columns
     target_means: Double
     path: RidgePath
-    raised: bool = False  # whether the noise of a release keeps the penalty up
+    raised: bool = False  # whether the noise of a release bounds the penalty from below
 
     @classmethod
     def of(cls, moments: Moments, operator: FeatureMoments, targets: tuple[int, ...]) -> KernelProblem:
@@ -189,7 +189,7 @@ class KernelProblem:
         at = [operator.n_waves + target for target in targets]
         covariance, variances = moments.covariance, np.diag(moments.covariance)[at]
         features = [i for i in range(len(moments.mean)) if i not in at]
-        known = variances > (2 * moments.rounding[at]) ** 2  # targets that never change have nothing to explain
+        known = variances > (2 * moments.rounding[at]) ** 2  # constant targets count as explained
         crosses = covariance[np.ix_(features, at)] * known
         return cls._of(moments, operator.waves, features, crosses, variances * known, moments.mean[at])
 
@@ -245,10 +245,9 @@ class KernelProblem:
 
 
 def inverse_units(deviations: Double, n_frequencies: int, n_waves: int) -> Double:
-    """What features, and columns of these deviations, are multiplied by before coefficients are penalised alike.
+    """Factors of the features, and of columns with these standard deviations, whose coefficients are penalised alike.
 
-    Features become those whose products are the kernel, columns deviations over sqrt(d); columns that never change
-    vanish.
+    Products of the scaled features are the kernel; columns have standard deviation 1 / sqrt(d), or are 0 if constant.
     """
     alive = deviations > 0
     columns = np.where(alive, 1 / np.where(alive, deviations * np.sqrt(len(deviations)), 1.0), 0.0)
@@ -261,12 +260,12 @@ def _norm(sizes: Double) -> float:
 
 
 FREQUENCIES, FEWEST_FREQUENCIES = 300, 50
-WIDTHS = np.geomspace(0.2, 4.0, 8)  # that are tried, in typical distances of rows from their mean
-DECLARED_WIDTH = 1.0  # where there are no rows to try widths on
-ROUNDS = 2  # of weighing the columns by the fit before; a third one changed errors by less than 0.2 %
-LEAST_WEIGHT = 0.02  # of a column, relative to the mean: no column is left out for good
+WIDTHS = np.geomspace(0.2, 4.0, 8)  # tried widths, in typical distances of rows from their mean
+DECLARED_WIDTH = 1.0  # without rows
+ROUNDS = 2  # of weighting the columns by the previous fit; a third one changed errors by less than 0.2 %
+LEAST_WEIGHT = 0.02  # of a column, relative to the mean, so that no column is lost
 ROUND_ROWS, ROUND_FREQUENCIES = 2500, 150  # Weights of columns need fewer of both than widths.
-LATER_ROWS = 20  # Where nobody knows how many rows there will be: so many times as many as in a full sample.
+LATER_ROWS = 20  # assumed ratio of all rows to a full sample, where their number is unknown
 
 
 def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
@@ -279,7 +278,7 @@ def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
 def waves_in_box(
     low: Double, high: Double, n_frequencies: int, scale: float | None, seed: int, columns: tuple[str, ...] | None
 ) -> FourierFeatures:
-    """Features for columns of which nothing but their range is known."""
+    """Features for columns with a known range."""
     units, d = (high - low) / math.sqrt(12), len(low)  # deviations of values anywhere in the range
     width = DECLARED_WIDTH * math.sqrt(d) if scale is None else scale
     return _waves((low + high) / 2, units, n_frequencies, width, seed, columns)
@@ -294,10 +293,10 @@ def waves_on_sample(
     seed: int,
     columns: tuple[str, ...] | None,
 ) -> FourierFeatures:
-    """The features of least error to expect at new rows, once `n_rows` rows like the sample's were learned from.
+    """The features with the least expected error at new rows, for a fit of `n_rows` rows like those of the sample.
 
-    Columns in whose direction the target bends count more: their weights are the variances of the slopes of a first
-    fit, found anew from the second. Beside these weights, equal ones are tried.
+    Columns along which the target is nonlinear count more: their weights are the variances of the slopes of a first
+    fit, and then of a second. Equal weights are tried, too.
     """
     center, units = rows.mean(axis=0), deviations(rows)
     if scale is not None:
@@ -342,12 +341,12 @@ class Trial:
         return Trial(rows, targets, self.frequencies[:, :ROUND_FREQUENCIES])
 
     def best_width(self, weights: Double, n_rows: int | None = None) -> tuple[float, float]:
-        """The least score and its width, for weights of the columns; of a fit of the sample, or of so many rows."""
+        """The least score and its width, for weights of the columns: of a fit of the sample, or of so many rows."""
         paths = ((self._path(weights, width)[0], width) for width in self._widths(weights))
         return min((path.score(path.best_penalty(n_rows), n_rows), width) for path, width in paths)
 
     def weights(self) -> Double:
-        """What each column counts, 1 on average: the variance of the fit's slope along it."""
+        """The weight of each column, 1 on average: the variance of the fit's slope along it."""
         weights = np.ones(self.rows.shape[1])
         for _ in range(ROUNDS):
             _, width = self.best_width(weights)
@@ -369,7 +368,7 @@ class Trial:
         return WIDTHS * math.sqrt(float(np.sum(weights * self.rows.var(axis=0))) or 1.0)
 
     def _path(self, weights: Double, width: float) -> tuple[RidgePath, Double]:
-        """The regression on features of a width and on the columns; and what these are multiplied by."""
+        """The regression on features of a width and on the columns; and the factors of these."""
         phases = self.rows @ (self.frequencies * (np.sqrt(weights) / width)[:, None])
         features = np.hstack([np.cos(phases), np.sin(phases), self.rows])
         features -= features.mean(axis=0)
@@ -385,20 +384,21 @@ NEED = "a kernel regression needs a sketch of features' products with the target
 
 @dataclass(eq=False, repr=False)
 class SketchKernelRegressor(NumberEstimator):
-    """Kernel ridge regression from one pass over the rows, or from a sketch alone: E[y | x], of whatever shape.
+    """Kernel ridge regression from one pass over the rows, or from a sketch alone: an estimate of E[y | x].
 
-    The target is a sum of random Fourier features of the row, of slopes and of an intercept, fitted by least squares
-    with a penalty: kernel ridge regression with the kernel exp(-|x - x'|^2 / (2 scale^2)) + x'x' / d, as far as the
-    features go. Their products with each other and with the target are exact sums, so that the fit is that of all rows.
-    Columns count in units of their deviations, and more where the target bends along them.
+    The target is a sum of random Fourier features of the row, of slopes and of an intercept, fitted by penalised least
+    squares. It approximates kernel ridge regression with the kernel exp(-|x - x'|^2 / (2 scale^2)) + x'x' / d. Products
+    of the features with each other and with the target are exact sums, so that the fit is that of all rows. Columns
+    count in units of their standard deviations, and more if the target is nonlinear along them.
 
     Parameters
     ----------
-    alpha : the penalty, as of `sklearn.kernel_ridge.KernelRidge`; "gcv" takes the one of least generalised
-        cross-validation, which needs no more than the sketch.
-    n_frequencies : of the features, two for each. None means 300, fewer for fewer than 600 rows. Time and the sketch's
-        size grow with its square: 300 frequencies of 8 columns are 1.5 MB.
-    scale : the kernel's width, in deviations of the columns. None finds it, and weights of the columns, on a sample.
+    alpha : the penalty, as of `sklearn.kernel_ridge.KernelRidge`; "gcv" means the one of least generalised
+        cross-validation error, which the sketch determines.
+    n_frequencies : number of frequencies, with two features each. None means 300, fewer for fewer than 600 rows. Time
+        and the sketch's size grow with its square: 300 frequencies of 8 columns are 1.5 MB.
+    scale : the kernel's width, in standard deviations of the columns. None means that it is chosen on a sample, with
+        weights of the columns.
     bounds : lowest and highest value of each column (the features', then the targets'), as in `SketchLinearRegression`.
     random_state : seed of the frequencies and of the sample.
     n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
@@ -406,10 +406,10 @@ class SketchKernelRegressor(NumberEstimator):
     Attributes
     ----------
     alpha_ : the penalty that was used.
-    r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
-    error_variance_ : the mean squared error to expect at new rows, by generalised cross-validation; one number, or one
-        per target.
-    degrees_of_freedom_ : of the fit: how many coefficients it is worth.
+    r2_ : coefficient of determination of the sketched rows, as `score` has it.
+    error_variance_ : the expected squared error at new rows, by generalised cross-validation; one number, or one per
+        target.
+    degrees_of_freedom_ : effective degrees of freedom of the fit.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
 
     Examples
@@ -450,7 +450,7 @@ class SketchKernelRegressor(NumberEstimator):
     def fit_sketch(self, sketch: Sketch, *, targets: Any = None) -> Self:
         """Learns from a sketch alone: of `design(..., task="kernel")`'s operator, or of another such estimator.
 
-        The targets are the columns that the features do not see; others, if they are given, are refused.
+        The targets are the columns that the features do not use; other `targets` are refused.
         """
         state = self._state_of(sketch)
         part = needed_part(sketch, FeatureMoments, NEED)
@@ -506,16 +506,16 @@ class SketchKernelRegressor(NumberEstimator):
 
 
 def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
-    """The columns that the features of an operator do not see."""
+    """The columns that the features of an operator do not use."""
     seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
     found = tuple(i for i in range(operator.n_features) if i not in seen)
     if not found:
-        raise ValueError(f"the features of this sketch see all columns, and none is left as a target: {NEED}")
+        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {NEED}")
     return found
 
 
 def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
-    """Warns of fits that explain nothing, or less than they could."""
+    """Warns of fits without predictive value."""
     varying = problem.path.variances > 0
     unexplained = fit.expected_errors[varying] / problem.path.variances[varying]
     if problem.raised:
@@ -527,5 +527,5 @@ def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
     elif np.any(unexplained >= 1.0):
         warn_caller(
             "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
-            "columns, or there are too few rows to tell"
+            "columns, or there are too few rows"
         )

@@ -33,7 +33,7 @@ from sketchlearn.estimators.classifier.rules import (
 from sketchlearn.estimators.design.cells import WIDE, directions_for
 from sketchlearn.estimators.design.column_ranges import box
 from sketchlearn.estimators.design.designs import design
-from sketchlearn.estimators.design.frequencies import AUTO, plain
+from sketchlearn.estimators.design.frequencies import AUTO
 from sketchlearn.estimators.gaussian_mixture.estimator import SketchGaussianMixture
 from sketchlearn.estimators.kernel_regression import KernelFit, KernelProblem, n_frequencies_for, waves_on_sample
 from sketchlearn.features.composed import Mapped
@@ -52,9 +52,9 @@ from sketchlearn.sketch.sums import Sketch
 
 @dataclass(frozen=True, eq=False)
 class FittedClasses(FittedModel):
-    """How each class scores, and what it weighs.
+    """The scores and the prior of each class.
 
-    A file has the numbers of one rule: means and factors of Gaussians, or means of the features of an operator.
+    A file has the numbers of one rule: means and factors of Gaussians, or mean features of an operator.
     """
 
     rule: str
@@ -67,21 +67,21 @@ class FittedClasses(FittedModel):
         return dict.fromkeys(("rule", "labels", "log_priors", "means", "factors", "operator"))
 
     def to_fields(self) -> Document:
-        scores = self.scores.scores if isinstance(self.scores, AfterMap) else self.scores
-        operator = self.scores.operator if isinstance(self.scores, AfterMap | Parzen) else None
+        scores, factors = self.scores, None
+        operator: Operator | None = None
+        if isinstance(scores, AfterMap):
+            scores, operator = scores.scores, scores.operator
         if isinstance(scores, Regressions):
             fit = scores.fit
             means = np.column_stack([scores.shares, fit.intercepts, fit.coefficients, fit.slopes])
-            return self._fields(means, None, fit.waves if operator is None else operator)
-        if isinstance(scores, Gaussians):
+            operator = operator or fit.waves
+        elif isinstance(scores, Gaussians):
             means, factors = scores.means, scores.factors.tolist()
         elif isinstance(scores, Parzen):
-            means, factors = np.concatenate([scores.means.real, scores.means.imag], axis=1), None
+            means = np.concatenate([scores.means.real, scores.means.imag], axis=1)
+            operator = operator or scores.operator
         else:
             raise TypeError("a classifier with several Gaussians per class cannot be saved: save its sketches_")
-        return self._fields(means, factors, operator)
-
-    def _fields(self, means: Double, factors: Any, operator: Operator | None) -> Document:
         return {
             "rule": self.rule,
             "labels": plain_labels(self.labels),
@@ -103,27 +103,28 @@ class FittedClasses(FittedModel):
 
 
 def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Rule:
-    """How k classes score, for d columns; an operator of one Gaussian per class is there for its map."""
+    """The scores of k classes, for d columns; an operator of one Gaussian per class is there for its map."""
     if document["rule"] == "kernel":
-        return _regressions(document, k, d, operator)
+        regressions = _regressions(document, k, d, operator)
+        return AfterMap(operator, regressions) if isinstance(operator, Mapped) else regressions
     inner = operator.inner if isinstance(operator, Mapped) else operator
     if not (operator is None or isinstance(operator, Mapped) or isinstance(inner, FourierFeatures)):
         raise ValueError(f"no classifier compares rows by {type(operator).__name__}")
     if isinstance(inner, FourierFeatures):
         parts = numbers_of(document, "means", (k, 2 * inner.n_frequencies))
         real, imaginary = np.split(parts, 2, axis=1)
-        scores: Parzen | Gaussians = Parzen(inner, real + 1j * imaginary)
+        found: PlainRule = Parzen(inner, real + 1j * imaginary)
     else:
         d = d if inner is None else inner.n_features
         factors = numbers_of(document, "factors", (k, d, d))
         if np.any(np.diagonal(factors, axis1=1, axis2=2) <= 0):
             raise ValueError("the diagonals of all factors must be positive")
-        scores = Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors))
-    return AfterMap(operator, scores) if isinstance(operator, Mapped) else scores
+        found = Gaussians(numbers_of(document, "means", (k, d)), np.tril(factors))
+    return AfterMap(operator, found) if isinstance(operator, Mapped) else found
 
 
-def _regressions(document: Document, k: int, d: int, operator: Operator | None) -> Regressions | AfterMap:
-    """Of each class its share, and the intercept, coefficients and slopes of its probability."""
+def _regressions(document: Document, k: int, d: int, operator: Operator | None) -> Regressions:
+    """The proportion of each class, and the intercept, coefficients and slopes of its probability."""
     waves = operator
     if isinstance(operator, Mapped) and isinstance(operator.inner, FeatureMoments):
         waves, d = operator.inner.crossed, operator.inner.n_features
@@ -132,11 +133,10 @@ def _regressions(document: Document, k: int, d: int, operator: Operator | None) 
     numbers = numbers_of(document, "means", (k, 2 + waves.n_sums + d))
     shares, intercepts, coefficients, slopes = np.split(numbers, [1, 2, 2 + waves.n_sums], axis=1)
     if np.any(shares <= 0):
-        raise ValueError("the classes' shares must be positive")
+        raise ValueError("the classes' proportions must be positive")
     unknown: Any = {"r2": np.zeros(k), "expected_errors": np.zeros(k), "penalty": 0.0, "freedom": 0.0, "flat": False}
     fit = KernelFit(intercepts=intercepts[:, 0], coefficients=coefficients, slopes=slopes, waves=waves, **unknown)
-    found = Regressions(fit, shares[:, 0])
-    return AfterMap(operator, found) if isinstance(operator, Mapped) else found
+    return Regressions(fit, shares[:, 0])
 
 
 RULES = ("auto", "parzen", "mixture", "kernel")
@@ -147,36 +147,35 @@ FREQUENCIES = 1000
 class SketchClassifier(ClassifierMixin, LabelledEstimator):
     """Classes from one pass over labelled rows, or from one sketch per class.
 
-    Each class has a sketch of its own, all of one operator, so that classes are merged, updated and forgotten exactly.
+    Each class has a sketch of its own, all of one operator, so that classes are merged, updated and deleted exactly.
 
     Parameters
     ----------
-    rule : "mixture" fits a mixture of Gaussians to each class and takes the likeliest class (one Gaussian comes from
-        exact second moments, with covariances drawn towards the common one where rows are few). "parzen" takes the
-        class whose mean features are most like those of the row: a compressed Parzen window. "kernel" estimates the
-        probability of each class by kernel regression, as `SketchKernelRegressor` does. "auto" takes windows if
-        they make clearly fewer errors on rows of a sample, left out in turn, than one Gaussian per class; from sketches
-        alone, the rule that they were made for.
+    rule : "mixture" fits a mixture of Gaussians to each class and predicts the likeliest class (one Gaussian per class
+        comes from exact second moments, with covariances shrunk towards the common one where rows are few). "parzen"
+        predicts the class whose mean features are most similar to those of the row: a compressed Parzen window.
+        "kernel" estimates the probability of each class by kernel regression, as `SketchKernelRegressor` does. "auto"
+        chooses windows if their cross-validation error on a sample is clearly less than that of one Gaussian per class;
+        from sketches alone, the rule that they were made for.
     n_components : Gaussians per class, for mixtures.
-    n_frequencies : size of the sketch of a class; None means 1000 for windows, and as in `SketchKernelRegressor` and
+    n_frequencies : size of the sketch of a class. None means 1000 for windows, and as in `SketchKernelRegressor` and
         `SketchGaussianMixture` for kernels and for mixtures of several components. One Gaussian per class needs none.
-    priors : probability of each class, in the order of `classes_`; "shares" are those of the rows, "equal" are equal.
-        None means shares, but for windows the power of them, from 1 to -1, that does best on the sample (wide windows
-        blur classes, so that shares count too much); from sketches alone, shares.
+    priors : probability of each class, in the order of `classes_`; "shares" means the proportions of the rows, "equal"
+        equal ones. None means proportions; for windows, a power of them, from 1 to -1, with the least error on the
+        sample (wide windows blur classes, so that proportions count too much); from sketches alone, proportions.
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
-    features : the operator of the sketches, such as `ConvolutionalFeatures` for images; None means that one is
-        designed on a sample of the rows. The rule is the one that it is made for.
-    n_directions : above 64 columns, classes are told apart in so many directions of a sample of the rows (see
-        docs/wide.md): as many as make the fewest errors on rows of the sample, left out in turn, but at most 16 where
-        classes are no single Gaussians. A number does so for any columns; None means that all of them count, as they
-        do with `bounds` and with a schema.
+    features : the operator of the sketches, such as `ConvolutionalFeatures` for images. It determines the rule. None
+        means that an operator is designed on a sample of the rows.
+    n_directions : above 64 columns, the number of directions of a sample in which rows are classified (see
+        docs/wide.md). "auto" means the number with the least cross-validation error, at most 16 for rules other than
+        one Gaussian per class. A number applies to any columns. None means all columns, as do `bounds` and a schema.
     random_state : seed of the operator and of the search.
-    n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and labels stay labels.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features.
 
     Attributes
     ----------
     classes_ : labels of the classes.
-    priors_ : what each class weighs.
+    priors_ : the prior of each class.
     rule_ : "parzen", "mixture" or "kernel".
     sketches_ : the sketch of each class, by label; they can be saved, merged and given to `fit_sketch`.
     sketch_ : the sketch of all rows, whatever their class.
@@ -216,9 +215,9 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def check_parameters(self) -> None:
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
-        whole("n_components", self.n_components)
-        if self.n_frequencies is not None:
-            whole("n_frequencies", self.n_frequencies)
+        for name in ("n_components", "n_frequencies"):
+            if (value := getattr(self, name)) is not None or name == "n_components":
+                whole(name, value)
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
         if self.features is not None and not isinstance(self.features, Operator):
@@ -233,13 +232,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
-            raise ValueError(f"n_samples={n_rows} rows cannot tell classes apart: give at least one of each class")
+            raise ValueError(f"n_samples={n_rows} rows do not have several classes: give at least one of each class")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         return self._designed(glimpse, rng)[0]
 
     def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, float]:
-        """The operator, and the power of the shares that counts for windows."""
+        """The operator, and the power of the proportions that is the prior of windows."""
         if len(glimpse.targets) != 1:
             raise ValueError(f"there is one column of labels, not {len(glimpse.targets)}")
         (label,), seed = glimpse.targets, int(rng.integers(2**31))
@@ -263,7 +262,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def _rule_operator(
         self, sample: ClassSample, few: ClassSample, n_rows: int | None, seed: int
     ) -> tuple[Operator, float]:
-        """What the rule needs, and the power of the shares that counts for windows; one Gaussian sees `sample`."""
+        """The operator of the rule, and the power of the proportions; one Gaussian per class uses `sample`."""
         rows, codes, columns = few.rows, few.codes, few.columns
         if self.rule == "kernel":
             return few.operator(self._kernel_features(few, n_rows, seed)), 1.0
@@ -281,22 +280,20 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 seed=seed,
             )
             return few.operator(operator.with_columns(columns)), 1.0
-        center, reach = sample.box()
-        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
-        return sample.operator(SecondMoments(sample.rows.shape[1], columns=sample.columns, **limits)), 1.0
+        moments = SecondMoments(sample.rows.shape[1], columns=sample.columns, **sample.limits())
+        return sample.operator(moments), 1.0
 
     def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
-        """Where values of the features may lie."""
+        """The center of the features, and the largest distance from it."""
         if self.bounds is not None:
             return box(replace(glimpse, rows=rows), self.bounds)
         center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
         return center, reach
 
     def _kernel_features(self, sample: ClassSample, n_rows: int | None, seed: int) -> FeatureMoments:
-        (center, reach), rows = sample.box(), sample.rows
+        limits, rows = sample.limits(), sample.rows
         m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
         waves = waves_on_sample(rows, indicators, m, None, n_rows, seed, sample.columns)
-        limits: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "outside": sample.outside}
         return FeatureMoments(waves, **limits).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
@@ -314,7 +311,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         return model
 
     def _scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
-        """The rule that was asked for or, if it is "auto", the one that the sketches were made for."""
+        """The requested rule or, if it is "auto", the one that the sketches were made for."""
         operator = parts[0].operator
         regressed = isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel")
         if not isinstance(operator, Mapped) or regressed:
@@ -323,24 +320,19 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         return rule, AfterMap(operator, scores)
 
     def _own_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule | Regressions]:
-        """The same, of rows as they are, or as they were mapped to."""
+        """The same, of the rows themselves, or of what they are mapped to."""
         operator = parts[0].operator
-        if not isinstance(operator, FeatureMoments) or self.rule not in ("auto", "kernel"):
-            if self.rule == "kernel":
-                raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
-            return self._plain_scores(parts, rng)
-        inner = [Moments.of(operator.inner_sketch(part), "a classifier") for part in parts]
-        every = ClassSketches(operator, 0, dict(enumerate(parts))).total
-        total = Moments.of(operator.inner_sketch(every), "a classifier")
-        shares = np.array([float(part.count) for part in parts])
-        means, shares = np.array([moments.mean for moments in inner]), shares / shares.sum()
-        problem = KernelProblem.of_classes(total, operator, means, shares)
-        return "kernel", Regressions(problem.fit(None), shares)
-
-    def _plain_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule]:
+        if isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel"):
+            every = ClassSketches(operator, 0, dict(enumerate(parts))).total
+            total, *inner = (Moments.of(operator.inner_sketch(part), "a classifier") for part in [every, *parts])
+            counts = np.array([float(part.count) for part in parts])
+            means, shares = np.array([moments.mean for moments in inner]), counts / counts.sum()
+            return "kernel", Regressions(KernelProblem.of_classes(total, operator, means, shares).fit(None), shares)
+        if self.rule == "kernel":
+            raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
         windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
-            return "mixture", Gaussians.of(_shown([Moments.of(part, "a classifier") for part in parts]))
+            return "mixture", Gaussians.of(_floored([Moments.of(part, "a classifier") for part in parts]))
         if windows is None:
             needed = "Fourier features (skl.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
@@ -360,13 +352,13 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         found: list[Any] = [part_of(part, FourierFeatures) for part in parts]
         means = np.array([part.mean for part in found])
         noise = np.array([2 * released_variance(part, fourier) for part in found])  # of a complex number
-        typical = np.mean(np.abs(means) ** 2, axis=1) - noise  # score of a row of the class, known not better than
-        deviation = np.sqrt((noise + 3 * noise**2) / means.shape[1])
+        typical = np.mean(np.abs(means) ** 2, axis=1) - noise  # estimated score of a row of the class
+        deviation = np.sqrt((noise + 3 * noise**2) / means.shape[1])  # standard error of that
         _warn_of_noise(int(np.sum(typical < 2 * deviation)), len(parts))
         return "parzen", Parzen(fourier, means)
 
     def _log_priors(self, parts: list[Sketch], power: float) -> Double:
-        """What the classes weigh: by default, a power of their shares."""
+        """Logarithms of the priors: by default, of a power of the classes' proportions."""
         k = len(parts)
         if self.priors is None or isinstance(self.priors, str):
             power = 0.0 if self.priors == "equal" else power if self.priors is None else 1.0
@@ -413,12 +405,12 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
 
 def _clearly_less(error: float, other: float, n_rows: int) -> bool:
-    """Whether a rate of errors is below another by twice the deviation that chance gives it: it is the best of many."""
+    """Whether an error rate is less than another by two standard errors, as it is the least of many."""
     return error < other - 2 * float(np.sqrt(max(other, 1 / n_rows) / n_rows))
 
 
-def _shown(classes: list[Moments]) -> list[Moments]:
-    """Moments with covariances that are positive definite, though their sketches may be private."""
+def _floored(classes: list[Moments]) -> list[Moments]:
+    """Moments with positive definite covariances, even of private sketches."""
     found = [moments.floored() for moments in classes]
     _warn_of_noise(sum(hidden > 0 for _, hidden in found), len(found))
     return [moments for moments, _ in found]

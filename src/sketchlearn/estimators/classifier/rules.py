@@ -1,9 +1,10 @@
-"""Directions in which classes of rows with many columns are told apart, as a labelled sample tells them."""
+"""Rules of classifiers, and how a labelled sample chooses their windows and their directions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from sklearn.utils.extmath import randomized_svd
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.estimators.design.cells import CANDIDATES, POWER_ITERATIONS, in_directions
+from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import Sampled, deviations
 from sketchlearn.estimators.gaussian_mixture.estimator import SketchGaussianMixture
 from sketchlearn.estimators.kernel_regression import KernelFit
@@ -80,7 +82,7 @@ class Gaussians:
         alive = variances > (2 * rounding) ** 2
         if not np.any(alive):
             raise ValueError("all rows of a class are equal, in every class: there is no spread to learn")
-        # A column without any spread within classes separates them fully or not at all: it is given a little.
+        # A column that is constant within classes separates them fully or not at all: it gets a small variance.
         variances = np.where(alive, variances, np.maximum((2 * rounding) ** 2, np.finfo(float).tiny))
         share = COMMON_SHRINKAGE * d / (counts.sum() + COMMON_SHRINKAGE * d)
         added = variances * (share + LEAST_ADDED_VARIANCE) + np.where(alive, 0.0, variances)
@@ -96,7 +98,7 @@ class Gaussians:
 
 @dataclass(frozen=True)
 class Regressions:
-    """The probability of each class at x, by kernel regression of its indicator, over its share."""
+    """The probability of each class at x, by kernel regression of its indicator, divided by its proportion."""
 
     fit: KernelFit
     shares: Double
@@ -111,7 +113,7 @@ PlainRule = Parzen | Mixtures | Gaussians
 
 @dataclass(frozen=True)
 class AfterMap:
-    """A rule for what an operator's map makes of the rows."""
+    """A rule for rows that an operator maps first."""
 
     operator: Mapped
     scores: PlainRule | Regressions
@@ -128,7 +130,7 @@ Rule = PlainRule | AfterMap | Regressions
 
 
 def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
-    """The rate of errors of one Gaussian per class, on folds of a sample left out in turn."""
+    """The cross-validation error of one Gaussian per class."""
     fold = row_chooser(seed).permutation(len(rows)) % min(RULE_FOLDS, len(rows))
     wrong, rounding = 0, np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
     for left_out in range(fold.max() + 1):
@@ -143,7 +145,7 @@ def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
 def gaussian_errors(
     rows: Double, codes: NDArray[np.int64], others: Double, other_codes: NDArray[np.int64], rounding: Double
 ) -> int:
-    """How many of the other rows one Gaussian per class puts into a wrong class."""
+    """How many of the other rows one Gaussian per class misclassifies."""
     classes, counts = np.unique(codes, return_counts=True)
     gaussians = Gaussians.of([_moments(rows[codes == c], rounding) for c in classes])
     logs = gaussians.log_scores(others) + np.log(counts)
@@ -164,15 +166,15 @@ LEAST_SIZE = 1e-6  # of a direction in which rows vary, relative to the widest
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Rows less their mean, in units of the columns, in the principal directions in which they vary."""
+class Principal:
+    """Rows less their mean, in units of the columns, in their principal directions."""
 
     units: Double  # (columns,)
     principal: Double  # (directions, columns)
     places: Double  # (rows, directions)
 
     @classmethod
-    def of(cls, rows: Double, units: Double, seed: int) -> Seen:
+    def of(cls, rows: Double, units: Double, seed: int) -> Principal:
         """At most 256 directions."""
         around = (rows - rows.mean(axis=0)) / units
         most = min(rows.shape[1], max(len(rows) - 1, 1), MOST_DIRECTIONS)
@@ -187,7 +189,7 @@ class Seen:
         return cls(units, principal, around @ principal.T)
 
     def errors(self, codes: Codes, sizes: list[int], seed: int, *, apart: bool) -> NDArray[np.int64]:
-        """How many rows left out are put into wrong classes by one Gaussian per class in so many directions."""
+        """How many held-out rows one Gaussian per class misclassifies, for each number of directions."""
         fold, wrong = row_chooser(seed).permutation(len(codes)) % DIRECTION_FOLDS, np.zeros(len(sizes), np.int64)
         for left_out in range(DIRECTION_FOLDS):
             train, test = fold != left_out, fold == left_out
@@ -196,9 +198,9 @@ class Seen:
                 found = found @ discriminants_first(found[train], codes[train])[: sizes[-1]].T
             rounding = np.finfo(np.float64).eps * np.max(np.abs(found), axis=0)
             for i, p in enumerate(sizes):
-                known, asked = found[train, :p], found[test, :p]
+                known, held_out = found[train, :p], found[test, :p]
                 try:
-                    wrong[i] += gaussian_errors(known, codes[train], asked, codes[test], rounding[:p])
+                    wrong[i] += gaussian_errors(known, codes[train], held_out, codes[test], rounding[:p])
                 except ValueError:  # All rows of each class are equal.
                     wrong[i] += int(np.sum(test))
         return wrong
@@ -206,34 +208,31 @@ class Seen:
 
 @dataclass(frozen=True)
 class ClassDirections:
-    """Ways to look at rows in few directions, each with the errors of one Gaussian per class on rows left out.
+    """Choices of few directions, each with the errors of one Gaussian per class on held-out rows.
 
-    Directions are principal ones, or those first in which the classes' means differ most beside the spread of their
-    rows; of columns as they are, or of equal deviations.
+    Directions are principal ones, or linear discriminants first; of the columns themselves, or of standardized ones.
     """
 
     codes: Codes
-    tried: tuple[tuple[Seen, bool, int, int], ...]  # rows, whether discriminants come first, how many, errors
+    tried: tuple[tuple[Principal, bool, int, int], ...]  # rows, whether discriminants come first, how many, errors
 
     @classmethod
     def of(cls, rows: Double, codes: Codes, n_directions: int | None, seed: int) -> ClassDirections:
-        """All ways for so many directions, or for several numbers of them."""
-        tried = []
+        """All choices of so many directions, or of several numbers of them."""
+        tried, units = [], deviations(rows)
+        even = units.max() <= EVEN_FACTOR * units.min()
         with one_blas_thread():
-            for seen in _ways_to_see(rows, seed):
+            for each in (np.ones(rows.shape[1]),) if even else (np.ones(rows.shape[1]), units):
+                seen = Principal.of(rows, each, seed)
                 most = seen.places.shape[1]
-                asked = CANDIDATES if n_directions is None else (n_directions,)
-                sizes = [p for p in asked if p < most] or [most]
+                sizes = [p for p in (CANDIDATES if n_directions is None else (n_directions,)) if p < most] or [most]
                 for apart in (False, True):
                     wrong = seen.errors(codes, sizes, seed, apart=apart)
                     tried += [(seen, apart, p, int(errors)) for p, errors in zip(sizes, wrong, strict=True)]
         return cls(codes, tuple(tried))
 
     def best(self, most: int | None = None) -> tuple[Single, Double]:
-        """The directions of least errors (p, columns), for rows less their mean in units of columns; and these units.
-
-        No more than `most` of them, if there are such.
-        """
+        """The directions with the fewest errors (p, columns), at most `most` if possible; and the columns' units."""
         fitting = [way for way in self.tried if most is None or way[2] <= most] or self.tried
         seen, apart, p, _ = min(fitting, key=lambda way: way[3])
         with one_blas_thread():
@@ -241,16 +240,8 @@ class ClassDirections:
         return np.asarray(turned[:p] @ seen.principal, np.float32), seen.units
 
 
-def _ways_to_see(rows: Double, seed: int) -> Iterator[Seen]:
-    """Columns as they are and, if their deviations differ by much, with equal ones."""
-    yield Seen.of(rows, np.ones(rows.shape[1]), seed)
-    units = deviations(rows)
-    if units.max() > EVEN_FACTOR * units.min():
-        yield Seen.of(rows, units, seed)
-
-
 def discriminants_first(places: Double, codes: Codes) -> Double:
-    """The same space, (q, q): first its discriminants, then the principal directions of what is left."""
+    """An orthonormal basis (q, q): first the linear discriminants, then the principal directions of the rest."""
     n, q = places.shape
     classes, own, counts = np.unique(codes, return_inverse=True, return_counts=True)
     means = np.array([places[own == c].mean(axis=0) for c in range(len(classes))])
@@ -272,7 +263,7 @@ MOST_LOCAL_DIRECTIONS = 16  # Windows, kernels and mixtures of several Gaussians
 
 @dataclass(frozen=True)
 class ClassSample:
-    """Rows as they are, or their places in some directions, and the codes of their classes."""
+    """Rows, or their coordinates in some directions, and the codes of their classes."""
 
     rows: Double
     codes: NDArray[np.int64]
@@ -281,17 +272,18 @@ class ClassSample:
     box: Callable[[], tuple[Double, Double]]  # a center, and how far from it values may lie
     directions: SomeDirections | None = None
 
-    @property
-    def outside(self) -> str:
-        """What becomes of values beyond the box."""
-        return REFUSE if self.directions is None else CLIP
+    def limits(self) -> dict[str, Any]:
+        """The range of an operator."""
+        center, reach = self.box()
+        outside = REFUSE if self.directions is None else CLIP
+        return {"bound": plain(reach), "center": plain(center), "outside": outside}
 
     def operator(self, inner: Operator) -> Operator:
-        """For rows, an operator of what the rule sees of them."""
+        """The operator for rows, where `inner` is for what the rule uses of them."""
         return inner if self.directions is None else self.directions.with_inner(inner).with_origin(Origin.SAMPLE)
 
     def in_directions(self, n_directions: int | None, seed: int) -> tuple[ClassSample, ClassSample]:
-        """The places of rows, in so many directions or as many as rows left out choose; and the same in few."""
+        """Coordinates of the rows, in so many directions or as many as cross-validation chooses; and in few."""
         ways = ClassDirections.of(self.rows, self.codes, n_directions, seed)
         return self._seen(*ways.best()), self._seen(*ways.best(MOST_LOCAL_DIRECTIONS))
 
@@ -303,20 +295,20 @@ class ClassSample:
 
 
 MOST_ROWS = 1000
-WIDTHS = np.geomspace(0.15, 3.0, 16)  # in units of the typical distance between rows, in deviations within classes
+WIDTHS = np.geomspace(0.15, 3.0, 16)  # relative to the typical distance between rows, in deviations within classes
 WIDTH_FACTORS = (1.6, 1.0, 0.5)  # A window is the mean of three Gaussians, whose tails are heavier than those of one.
-POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' shares
-SQUARED_ERROR_WEIGHT = 0.01  # of the mean squared error of probabilities, beside the rate of errors
+POWERS = (1.0, 0.5, 0.0, -0.5, -1.0)  # of the classes' proportions
+SQUARED_ERROR_WEIGHT = 0.01  # of the mean squared error of probabilities, relative to the error rate
 
 
 def parzen_window(
     rows: Double, labels: NDArray[np.int64], n_frequencies: int, seed: int, columns: tuple[str, ...] | None
 ) -> tuple[FourierFeatures, float, float]:
-    """The window of least errors on a sample, the power of classes' shares that should count, and the rate of errors.
+    """The window with the least leave-one-out error on a sample, the power of proportions as prior, and the error rate.
 
-    It has the very features that will be used: with few of them, a narrow window is mostly noise. Wide windows smooth
-    classes so much that their shares outweigh what the rows say, and wide classes score too little: a power of the
-    shares makes up for it. Errors are averaged over neighbouring widths, since one alone may be lucky.
+    The features are the ones that will be used, as a narrow window of few features is mostly noise. Wide windows smooth
+    classes so much that proportions count too much, and wide classes score too little: a power of the proportions
+    corrects that. Errors are averaged over neighbouring widths, which makes the choice less random.
     """
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
     rows, (classes, codes) = rows[chosen], np.unique(labels[chosen], return_inverse=True)
@@ -344,7 +336,7 @@ def parzen_window(
 
 
 def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Double, Double]:
-    """The rate of errors of rows left out one by one, and the squared error of probabilities, for each power."""
+    """The leave-one-out error rate, and the squared error of probabilities, for each power."""
     n, own = len(codes), np.eye(len(counts))[codes]
     sums = features @ (features.T @ own)
     sums[np.arange(n), codes] -= np.sum(features * features, axis=1)
@@ -359,7 +351,7 @@ def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int
 
 
 def _within(rows: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> Double:
-    """Deviation of each column within classes; columns without any are given a typical one."""
+    """Standard deviation of each column within classes; a typical one for columns that are constant within classes."""
     means = np.array([rows[codes == c].mean(axis=0) for c in range(len(counts))])
     deviations = np.sqrt(np.mean((rows - means[codes]) ** 2, axis=0))
     alive = deviations > 1e-9 * (np.abs(rows).max(axis=0) + 1e-300)
