@@ -36,7 +36,7 @@ from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 @dataclass(eq=False, repr=False)
 class SupervisedEstimator(SketchEstimator):
-    """An estimator whose sketch holds features and targets."""
+    """An estimator of targets, which are sketched with the features."""
 
     @abstractmethod
     def _arrays(
@@ -75,7 +75,7 @@ class SupervisedEstimator(SketchEstimator):
     def _encoded_rows(
         self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
     ) -> IncomingRows:
-        """Rows whose features a schema makes numbers of, with the columns that y names as targets."""
+        """Rows whose features a schema encodes, with the columns that y names as targets."""
         targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
         columns = with_targets(schema, targets)
         n, first = len(targets), len(columns) - len(targets)
@@ -89,7 +89,7 @@ class SupervisedEstimator(SketchEstimator):
         before: SketchedTable | None,  # noqa: ARG002
         classes: Any,  # noqa: ARG002
     ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
-        """How targets in a table become numbers, one each, and the labels that they stand for, if they are classes."""
+        """Schema columns of the targets, each one number, and the labels of their codes, if they are classes."""
         return tuple(map(Number, names)), None
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
@@ -142,13 +142,13 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     if len(set(found)) < len(found):
         raise ValueError(f"y names a column twice: {shortened(y)}")
     if len(found) == width:
-        raise ValueError("all columns are targets: there is nothing to learn them from")
+        raise ValueError("all columns are targets: there are no features")
     return found
 
 
 def _width(rows: Source) -> int:
     if rows.width is None:
-        raise ValueError("there are no rows: the first ones tell how many columns there are")
+        raise ValueError("there are no rows: the first ones determine the number of columns")
     return rows.width
 
 
@@ -245,14 +245,14 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
 
 
 def target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
-    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
+    """The targets among the columns of a schema, if there is one; each must be a plain number."""
     found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
     for column in found:
         if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
-            gaps = "" if column.missing == DROP else ", with gaps"
+            missing = "" if column.missing == DROP else ", with missing values"
             raise ValueError(
-                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
-                "target, or a schema in which it is a plain number, and rows without it are left out"
+                f"the target {column.name!r} is a {column.in_words}{missing}, by the schema of this sketch: choose "
+                "another target, or a schema in which it is a plain number, and rows without it are dropped"
             )
     return [column for column in found if isinstance(column, Number)]
 
@@ -266,14 +266,14 @@ class ClassSketches:
 
     @property
     def count(self) -> int | float:
-        """Number of records of all classes."""
+        """The number of records of all classes."""
         return sum(sketch.count for sketch in self.sketches.values())
 
     @property
     def total(self) -> Sketch:
-        """The sketch of all classes together. No row is in two of them: private ones compose in parallel.
+        """The sketch of all classes together. Each row is in one of them, so that private ones compose in parallel.
 
-        Units such as patients may have rows in all classes: then epsilons add up.
+        Privacy units such as patients may have rows in all classes; their epsilons add up.
         """
         if not self.sketches:
             return Sketch(self.operator)
@@ -285,7 +285,7 @@ class ClassSketches:
 
     @property
     def ledger(self) -> Ledger | None:
-        """What all classes together have spent, if they are private."""
+        """The privacy budget spent on all classes together, if they are private."""
         return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
 
     def copy(self) -> ClassSketches:
@@ -306,21 +306,21 @@ class ClassSketches:
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():
-            # in one batch, however large the blocks were; equal rows of two classes are two batches
+            # One batch, whatever the size of the blocks; equal rows of two classes are two batches.
             self.sketches[code] = self.sketches.get(code, Sketch(self.operator)).copy()
             self.sketches[code].add_as_new(sketch.as_one_batch(f"class {code:g}"))
         return self
 
 
-WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # which is written again as it was read, unlike 007
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # 007 is text, as it would be written as 7
 
 
 def check_labels(labels: Any) -> None:
-    """Refuses labels of a model file that are not different words, or different numbers."""
+    """Refuses labels of a model file that are not distinct words, or distinct numbers."""
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
     alike = len({isinstance(label, str) for label in labels}) <= 1
-    # in order, as whole numbers can be chosen so that a set takes the square of their number to make
+    # Sorted, as integers can be chosen so that making a set of them takes quadratic time.
     if not alike or any(one == other for one, other in pairwise(sorted(labels))):
         raise ValueError("labels must differ, and be all words or all numbers")
     check_names("a class", labels)
@@ -334,7 +334,7 @@ def plain_labels(labels: tuple[Any, ...] | None) -> list[Any] | None:
 
 
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
-    """Refuses private sketches of classes whose names may come from the data."""
+    """Refuses private sketches of classes whose names are not declared."""
     if classes is None:
         raise ValueError(
             "the names of the classes would be released as they are, and one record may be the only one of its class: "
@@ -346,21 +346,21 @@ def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
     if missing := [label for label in declared if label not in sketches]:
         raise ValueError(f"there is no sketch of the declared class {missing[0]!r}: release an empty one for it")
     odd = [label for label in sketches if label not in declared]
-    if odd and selected:  # whose names must not be seen
+    if odd and selected:  # Their names must not be shown.
         raise ValueError(f"{len(odd):,} of the sketches are of classes that were not selected: leave them out")
     if odd:
         raise ValueError(f"the class {odd[0]!r} is not among the declared classes")
 
 
 def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
-    """The sketch, with what selecting the classes has cost, if its ledger does not include that already."""
+    """The sketch, with the cost of selecting the classes, if its ledger does not include that already."""
     if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
         return sketch.copy()
     return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
 
 
 def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
-    """Refuses the same rows under two labels."""
+    """Refuses rows that are in the sketches of two labels."""
     seen: dict[int, Any] = {}
     for label, sketch in sketches.items():
         for batch in sketch.batches.times:
@@ -370,7 +370,7 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
 
 
 def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
-    """The labels that are known, and those that came now; others than the declared ones are refused."""
+    """The labels of earlier rows, and new ones; labels that are not among the declared ones are refused."""
     known = before.labels or () if before else ()
     if classes and (other := [label for label in found if label not in classes]):
         raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
@@ -378,7 +378,7 @@ def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -
 
 
 def _labels_in(rows: Source, name: str) -> list[Any]:
-    """The different labels in a column of a table, in order: text is whole numbers if all of it is."""
+    """The distinct labels in a column of a table, sorted: whole numbers if all text is such."""
     if not rows.replayable:
         raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
     values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
@@ -395,32 +395,32 @@ class LabelledEstimator(SupervisedEstimator):
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Adds labelled rows to those seen so far. The model is learned anew when it is next asked for.
+        """Adds labelled rows to those seen so far. The model is learned again when it is next needed.
 
         Parameters
         ----------
         X, y, sample_weight : as in `fit`.
-        classes : all labels that may come, if that is to be checked; others are refused from then on.
+        classes : all possible labels, if they are to be checked; other labels are refused from then on.
         """
         return self._add(X, y, sample_weight, classes)
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch], *, classes: Any = None) -> Self:  # type: ignore[override]
         """Learns from one sketch per class: a dictionary of labels and sketches of one operator.
 
-        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all, or
-        twice that for replaced records, which may change their class.
+        Private sketches must be of disjoint records, as classes are: the largest epsilon holds for all, or twice that
+        for replaced records, which may change their class.
 
         Parameters
         ----------
         sketch : the dictionary.
-        classes : for private sketches, all labels, known without looking at the data: a label that comes from the data
-            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records. Or
-            what `skl.privacy.select_classes` has selected, whose cost is added, unless the releases include it.
+        classes : for private sketches, all labels, known without looking at the data: a label from the data would
+            reveal a record with it. Each needs a release, of an empty sketch if it has no records. Or the result of
+            `skl.privacy.select_classes`; its cost is added, unless the releases include it.
         """
         return self._learn(self._state_of_classes(sketch, classes), self._generator())
 
     def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
-        """What sketches of classes say."""
+        """The state of sketches of classes."""
         if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
         self.check_parameters()
