@@ -8,11 +8,11 @@ from sketchlearn.estimators.base.model import FittedModel, model_array
 from sketchlearn.estimators.base.state import Glimpse
 from sketchlearn.estimators.choice import ClusterChoice
 from sketchlearn.estimators.choosing import choose_k
-from sketchlearn.estimators.classifier.estimator import SketchClassifier
+from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.clusters.estimators import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.files import load_model, save_model
-from sketchlearn.estimators.gaussian_mixture.estimator import SketchGaussianMixture
+from sketchlearn.estimators.gaussian_mixture import SketchGaussianMixture
 from sketchlearn.estimators.generators.estimator import SketchGenerator
 from sketchlearn.estimators.independent_components import SketchICA
 from sketchlearn.estimators.kernel_features import PeriodicFeatures

@@ -76,9 +76,12 @@ def inertia_curve(
     most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # As many clusters as rows have no inertia.
 
     def losses_of(table: Double, k: int, what: str) -> Double:
+        """The squared distance of each row from its center."""
         if progress is not None:
             progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
-        return _losses(table, k, rng)
+        if k == 1:
+            return np.asarray(np.sum((table - table.mean(axis=0)) ** 2, axis=1))
+        return nearest(table, _centers(table, k, rng))[1]
 
     sizes = range(1, most + 1)
     losses = np.stack([losses_of(rows, k, "rows") for k in sizes])
@@ -105,8 +108,8 @@ def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Do
     order = rng.permutation(len(rows))
     parts = rows[order[::2]], rows[order[1::2]]
     most = min(most, *(len(np.unique(part, axis=0)) for part in parts))
-    sorted_rows = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
-    return np.array([adjusted_rand_score(*labels) for labels in sorted_rows] or [0.0])
+    labels = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
+    return np.array([adjusted_rand_score(*both) for both in labels] or [0.0])
 
 
 def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:
@@ -119,14 +122,6 @@ def _centers(rows: Double, k: int, rng: np.random.Generator) -> Double:
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
         fitted = KMeans(k, n_init=STARTS, random_state=int(rng.integers(2**31))).fit(rows)
     return np.asarray(fitted.cluster_centers_)
-
-
-def _losses(rows: Double, k: int, rng: np.random.Generator) -> Double:
-    """The squared distance of each row from its center."""
-    if k == 1:
-        return np.asarray(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1))
-    centers = _centers(rows, k, rng)
-    return nearest(rows, centers)[1]
 
 
 UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many standard errors are equally good
@@ -249,7 +244,11 @@ def choose_with_rows(
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
             if cells.operator.sampled_cells is None and sample is not None and sample.complete:
-                return _of_few_rows(sample.scaled_rows().rows, most, rng, say)
+                # There are too few records for covariances within cells.
+                rows = sample.scaled_rows().rows
+                reach = min(most, len(rows))
+                agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+                return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
             return choose_among_cells(sketch, cells, most)
     choice = _of_frequencies(sketch, most, sample, rng, say)
     if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
@@ -351,13 +350,6 @@ def _of_gap(
         inertias=_plain(curve.inertias[:most]),
         inertia_errors=_plain(curve.inertia_errors[:most]),
     )
-
-
-def _of_few_rows(rows: Double, most: int, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
-    """The choice from all records, where they are too few for covariances within cells."""
-    reach = min(most, len(rows))
-    agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
-    return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
 
 
 def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:

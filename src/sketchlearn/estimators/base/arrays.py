@@ -35,8 +35,10 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
         reason = _refusal(X, error)
-        if reason is None and options.get("y_numeric") and _is_text(options["y"]):
-            reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
+        if reason is None and options.get("y_numeric"):
+            y = np.ravel(np.asarray(options["y"], object))
+            if any(isinstance(value, str | bytes) and _is_odd(value) for value in y):
+                reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
         if reason is None:
             raise
         raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
@@ -127,10 +129,6 @@ def _is_odd(value: Any) -> bool:
         return True
     except OverflowError:  # an integer beyond floats, which is refused elsewhere
         return False
-
-
-def _is_text(y: Any) -> bool:
-    return any(isinstance(value, str | bytes) and _is_odd(value) for value in np.ravel(np.asarray(y, object)))
 
 
 KEEP_MISSING = 'give those columns missing="indicate"'

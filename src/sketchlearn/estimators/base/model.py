@@ -82,7 +82,11 @@ def saved(
 
 def model_array(*shape: str, unknown: float | None = None, **more: Any) -> Any:
     """Finite numbers; letters name the sizes, "d" the number of columns. NaN is written as the number `unknown`."""
-    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown), **more)
+
+    def write(value: Double) -> Any:
+        return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
+
+    return saved(partial(read_array, shape, unknown), write, **more)
 
 
 def arrays(*shape: str) -> Any:
@@ -123,10 +127,6 @@ def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: 
         found = found[0] if isinstance(found, list) and found else None
     numbers = numbers_of({name: value}, name, tuple(known[letter] for letter in shape))
     return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
-
-
-def _plain_array(unknown: float | None, value: Double) -> Any:
-    return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
 
 
 def _read_arrays(shape: tuple[str, ...], name: str, value: Any, known: Known) -> tuple[Double, ...]:

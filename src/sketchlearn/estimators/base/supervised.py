@@ -64,7 +64,9 @@ class SupervisedEstimator(SketchEstimator):
                 return self._encoded_rows(rows, schema, y, before, classes)
             if before is not None and before.columns is not None:
                 rows = rows.only(before.columns, any_order=True)
-            table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
+            if rows.width is None:
+                raise ValueError("there are no rows: the first ones determine the number of columns")
+            table = SketchedTable(rows.columns, rows.width, labels=before.labels if before else None)
             return IncomingRows(rows, self._with_targets(table, y))
         left, right, features = self._arrays(X, y, before, classes)
         d, n_targets = left.shape[1], right.shape[1]
@@ -144,12 +146,6 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     if len(found) == width:
         raise ValueError("all columns are targets: there are no features")
     return found
-
-
-def _width(rows: Source) -> int:
-    if rows.width is None:
-        raise ValueError("there are no rows: the first ones determine the number of columns")
-    return rows.width
 
 
 def shaped_attribute(name: str) -> Any:
