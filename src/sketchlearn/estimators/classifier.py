@@ -398,7 +398,7 @@ class FittedClasses(FittedModel):
         scores, factors = self.scores, None
         operator: Operator | None = None
         if isinstance(scores, AfterMap):
-            scores, operator = scores.scores, scores.operator
+            operator, scores = scores.operator, scores.scores
         if isinstance(scores, Regressions):
             fit = scores.fit
             means = np.column_stack([scores.shares, fit.intercepts, fit.coefficients, fit.slopes])

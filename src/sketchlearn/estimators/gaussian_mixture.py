@@ -100,7 +100,7 @@ class Family:
         self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
     ) -> Mixture:
         """The maximum likelihood mixture of weighted rows."""
-        known = {"covariance": self.covariance, "n_init": n_init, "starts": starts}
+        known: dict[str, Any] = {"covariance": self.covariance, "n_init": n_init, "starts": starts}
         fit = weighted_em(sample, self.n_components, self.covariance_type, rng, **known)
         return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 

@@ -274,9 +274,7 @@ def match(
             if not math.isfinite(cost):
                 raise FloatingPointError("the network gives rows that are not finite: rescale it or its last layer")
             curve.append(cost)
-            say(
-                f"step {step} of {steps}: residual {math.sqrt(cost):.3g}, squared {cost / floor:.3g} times that of noise"
-            )
+            say(f"step {step} of {steps}: residual {math.sqrt(cost):.3g}, {cost / floor:.3g} times the noise, squared")
             good = good + 1 if cost <= EXPLAINED_MISFIT * floor else 0
             if good == PATIENCE:
                 break
