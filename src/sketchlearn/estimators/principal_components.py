@@ -208,17 +208,8 @@ class Subspace(FittedModel):
             raise ValueError("total must be positive, and components at most as many as columns")
 
 
-def principal_subspace(sketch: Sketch, k: float | None, progress: Callable[[str], None] | None = None) -> Subspace:
-    """The k directions of largest variance; all if k is None, or as many as have a proportion k < 1 of the variance."""
-    if part_of(sketch, SecondMoments) is not None:
-        return _exact(Moments.of(sketch, "PCA"), k)
-    squares, columns = (needed_part(sketch, kind, NEED) for kind in (QuadraticFeatures, ColumnMoments))
-    if k is None or k < 1:
-        raise ValueError("n_components is required here: random projections determine only a few components")
-    return _compressive(squares, columns, int(k), progress)
-
-
 def _exact(moments: Moments, wanted: float | None) -> Subspace:
+    """The directions of largest variance: all, so many, or as many as have a proportion < 1 of the variance."""
     total = float(np.trace(moments.covariance))
     if moments.noise is None and total <= np.sum(moments.rounding**2):
         raise ValueError(CONSTANT)
@@ -259,7 +250,7 @@ def _without_noise(values: Double, rest: float, edges: Double) -> tuple[Double, 
 
 
 def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of what `principal_subspace` found, with variances times a factor."""
+    """Standard errors of components and of their variances times a factor."""
     n_rows, sample = least_rows(sketch), SampledRows.of(sketch)
     if part_of(sketch, SecondMoments) is not None:
         moments = Moments.of(sketch, "PCA")
@@ -297,7 +288,12 @@ def _slopes(moments: Moments, found: Subspace) -> Double:
     return np.where(above, away**2 / np.where(above, away**2 - edges**2 / 4, 1.0), np.nan)
 
 
-def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:
+def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str], None] | None) -> Subspace:
+    """So many directions, from random projections."""
+    squares, columns = (needed_part(sketch, kind, NEED) for kind in (QuadraticFeatures, ColumnMoments))
+    if wanted is None or wanted < 1:
+        raise ValueError("n_components is required here: random projections determine only a few components")
+    k = int(wanted)
     quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
     beside: ColumnMoments = columns.operator  # type: ignore[assignment]
     away, power = np.split(columns.mean, 2)
@@ -425,7 +421,10 @@ class SketchPCA(LinearCoordinates):
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator
         self.check_components(operator.n_features)
-        found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
+        if part_of(sketch, SecondMoments) is not None:
+            found = _exact(Moments.of(sketch, "PCA"), self.n_components)
+        else:
+            found = _compressive(sketch, self.n_components, self._say if self.verbose else None)
         if found.hidden:
             warn_caller(
                 f"{found.hidden} of {len(found.variances)} components do not exceed the noise of the private sketch: "
