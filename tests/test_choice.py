@@ -230,7 +230,7 @@ def test_gap_and_halves():
     rows = gaussians(4, n=400, gap=8.0)
     curve = inertia_curve(rows, 6, rng)
     assert curve.elbow() == curve.elbow(2.0) == 4
-    assert np.all(np.diff(curve.shares) < 0)
-    assert curve.shares[0] == 1
+    assert np.all(np.diff(curve.inertias) < 0)
+    assert curve.inertias[0] == 1
     assert agreement_of_halves(rows, 6, rng)[2] > 0.95
     assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).shares) == 2
