@@ -233,4 +233,4 @@ def test_gap_and_halves():
     assert np.all(np.diff(curve.inertias) < 0)
     assert curve.inertias[0] == 1
     assert agreement_of_halves(rows, 6, rng)[2] > 0.95
-    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).shares) == 2
+    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).inertias) == 2
