@@ -24,7 +24,7 @@ from served import Server
 
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.forwarding import pass_on
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.store import MOST_NEW_SENDERS, Store
 from sketchlearn.files.designs import design_to_bytes
 from sketchlearn.sketch.bits import HEADER, MAGIC
@@ -70,7 +70,7 @@ def collect(folder, rows, parent):
             answer.result()
     marks.append(time.perf_counter())
     clock[0] = hour + 2 * HOUR
-    problems = [*store.keep_house(), *pass_on(store)]
+    problems = [*store.maintain(), *forward(store)]
     assert not problems, problems
     store.close()
     marks.append(time.perf_counter())

@@ -274,7 +274,7 @@ def collected(more, *, victims_alone=False, **rules):
             few = np.tile(VICTIM, (MOST_RECORDS - 1 + more, 1))
             house.send(sender, BINS.sketch(few[:1] if victims_alone else few), "few")
             house.now += HOUR
-            house.store.keep_house()
+            house.store.maintain()
             yield house, reader
         finally:
             house.close()

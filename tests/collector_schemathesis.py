@@ -22,7 +22,7 @@ from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.FourierFeatures(2, 10, law=skl.frequencies.Gaussian(1.0), seed=0)
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-MANY_TOKENS = "from sketchlearn.collector import identification; identification.FAILURES_PER_MINUTE = 10**9"
+MANY_TOKENS = "from sketchlearn.collector import limits; limits.FAILURES_PER_MINUTE = 10**9"
 ENDS_TOKENS = "/(rotate|revoke)$"  # requests are sent with one token, which must not end half-way
 
 

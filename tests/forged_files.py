@@ -39,8 +39,7 @@ from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema
 from sketchlearn.files.sketches import KnownOperator
 from sketchlearn.privacy.class_selection import select_classes
 from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
-from sketchlearn.sketch.sums import bits as packed
-from sketchlearn.sketch.sums import bits as private_bits
+from sketchlearn.sketch import bits as packed
 
 HERE = Path(__file__).parent
 CHEAP = 0.01  # seconds; the digests of operators that cost less are corrected, so that some changed files load
@@ -172,13 +171,13 @@ def reports() -> list[File]:
     size = START.unpack_from(data)[1]
     facts = dict(zip(("n_rows", "n_bits"), packed.HEADER.unpack_from(bits)[1:], strict=True))
     names = ("n_rows", "epsilon", "n_bits", "n_sent", "factor")
-    private = dict(zip(names, private_bits.HEADER.unpack_from(few)[1:], strict=True))
+    private = dict(zip(names, packed.PRIVATE_HEADER.unpack_from(few)[1:], strict=True))
     return [
         of_sketch(sketch.to_bytes(), "report"),
         of_sketch(sketch.without_rows().to_bytes(), "report"),
         of_sketch(sketch.to_bytes(progress=progress), "part"),
         File("bits", facts, body=bits[packed.HEADER.size :]),
-        File("private bits", private, body=few[private_bits.HEADER.size :]),
+        File("private bits", private, body=few[packed.PRIVATE_HEADER.size :]),
         File("hidden part", json.loads(data[START.size : START.size + size]), body=data[START.size + size : -32]),
     ]
 
@@ -493,7 +492,7 @@ def written(file: File) -> bytes:
         return packed.HEADER.pack(packed.MAGIC, document["n_rows"], document["n_bits"]) + file.body
     if file.kind == "private bits":
         fields = [document[name] for name in ("n_rows", "epsilon", "n_bits", "n_sent", "factor")]
-        return private_bits.HEADER.pack(private_bits.MAGIC, *fields) + file.body
+        return packed.PRIVATE_HEADER.pack(packed.PRIVATE_MAGIC, *fields) + file.body
     if file.kind == "hidden part":
         header = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
         return with_digest_at_end(START.pack(HIDDEN_MAGIC, len(header)) + header + file.body)

@@ -14,7 +14,15 @@ from sketchlearn.features.outline import LEAST_ROWS_PER_CELL, Outline
 from sketchlearn.inference.calibration import WeightedRows
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import FrequencySet
-from sketchlearn.inference.tilting import Atoms, Column, WaveMeans, histogram_misfit, tempered, tilt, tilted_atoms
+from sketchlearn.inference.tilting import (
+    Column,
+    SupportPoints,
+    WaveMeans,
+    histogram_residual,
+    tempered,
+    tilt,
+    tilted_points,
+)
 from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, clusters_of_rows
 
 Double = NDArray[np.float64]
@@ -73,12 +81,12 @@ def error(rows: Double, centers: Double) -> float:
     return float(np.sum(np.min(np.sum((rows[:, None] - centers) ** 2, axis=2), axis=1)))
 
 
-def clusters(atoms: Atoms, k: int, units: Double | None = None) -> Double:
+def clusters(atoms: SupportPoints, k: int, units: Double | None = None) -> Double:
     scale = np.ones(atoms.points.rows.shape[1]) if units is None else units
     return clusters_of_rows(RowSample(atoms.points, scale), k, SquaredLoss(), np.random.default_rng(0))[0]
 
 
-def relative(rows: Double, atoms: Atoms, k: int) -> float:
+def relative(rows: Double, atoms: SupportPoints, k: int) -> float:
     reference = float(KMeans(k, n_init=10, random_state=0).fit(rows).inertia_)
     return error(rows, clusters(atoms, k)) / reference
 
@@ -191,7 +199,7 @@ def test_centers_of_a_table(with_outline: bool) -> None:
     assert known is not None
     outline = known.draw(3000, rng) if with_outline else None
     columns = [histogram(column) for column in rows.T]
-    fit = tilted_atoms(waves(rows, rng), columns, 4000, rng, outline=outline)
+    fit = tilted_points(waves(rows, rng), columns, 4000, rng, outline=outline)
     assert relative(rows, fit, 4) < 1.02
     assert fit.points.weights.sum() == pytest.approx(1)
     assert fit.explain
@@ -202,7 +210,7 @@ def test_centers_in_other_units() -> None:
     rng = np.random.default_rng(7)
     rows, units = table(rng), np.array([1.0, 10.0, 1.0, 1.0])
     columns = [histogram(column) for column in rows.T]
-    atoms = tilted_atoms(waves(rows, rng), columns, 4000, rng, units=units)
+    atoms = tilted_points(waves(rows, rng), columns, 4000, rng, units=units)
     reference = KMeans(3, n_init=10, random_state=0).fit(rows / units).inertia_
     assert error(rows / units, clusters(atoms, 3, units) / units) < 1.03 * reference
 
@@ -212,14 +220,14 @@ def test_columns_that_are_copies_of_each_other() -> None:
     rows = rng.normal(np.array([-3.0, 0.0, 4.0])[rng.integers(3, size=5000)], 0.7)[:, None]
     rows = rows + 0.1 * rng.standard_normal((5000, 3))
     columns = [histogram(column) for column in rows.T]
-    assert relative(rows, tilted_atoms(waves(rows, rng), columns, 4000, rng), 3) < 1.05
+    assert relative(rows, tilted_points(waves(rows, rng), columns, 4000, rng), 3) < 1.05
 
 
 def test_noise_moves_centers_little() -> None:
     rng = np.random.default_rng(9)
     rows = table(rng)
     columns = [histogram(column, noise=0.002, rng=rng) for column in rows.T]
-    fit = tilted_atoms(waves(rows, rng, variance=0.01**2), columns, 4000, rng)
+    fit = tilted_points(waves(rows, rng, variance=0.01**2), columns, 4000, rng)
     assert relative(rows, fit, 4) < 1.06
     low, high = (np.array([pick(column.edges) for column in columns]) for pick in (np.min, np.max))
     assert np.all(fit.points.rows >= low)
@@ -230,7 +238,7 @@ def test_the_same_seed_gives_the_same_centers() -> None:
     rows = table(np.random.default_rng(10), 2000)
     means = waves(rows, np.random.default_rng(0))
     columns = [histogram(column) for column in rows.T]
-    first, second = (tilted_atoms(means, columns, 2000, np.random.default_rng(1)) for _ in range(2))
+    first, second = (tilted_points(means, columns, 2000, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first.points.weights, second.points.weights)
 
 
@@ -240,7 +248,7 @@ def test_constant_columns_and_more_clusters_than_values() -> None:
     constant = Column(np.array([6.5, 7.5]), np.array([0.0, 1.0, 0.0]), np.array([7.0]))
     shares = np.bincount(rows[:, 1].astype(int)) / 500
     flag = Column(np.array([-0.5, 0.5, 1.5]), np.array([0.0, *shares, 0.0]), np.array([0.0, 1.0]))
-    centers = clusters(tilted_atoms(waves(rows, rng, m=20), [constant, flag], 1000, rng), 3)
+    centers = clusters(tilted_points(waves(rows, rng, m=20), [constant, flag], 1000, rng), 3)
     assert centers.shape == (3, 2)
     np.testing.assert_allclose(centers[:, 0], 7.0)
     assert error(rows, centers) < 1e-6
@@ -279,7 +287,7 @@ def test_columns_that_depend_on_each_other(noise) -> None:
     seen = rng.standard_normal((20, 20))
     correlation = np.corrcoef(rows.T) + noise * (seen + seen.T) / np.sqrt(2)
     independent, correlated = (
-        relative(rows, tilted_atoms(means, columns, 4000, rng, correlation=given), 4) for given in (None, correlation)
+        relative(rows, tilted_points(means, columns, 4000, rng, correlation=given), 4) for given in (None, correlation)
     )
     assert correlated < 1.05 < independent
 
@@ -289,5 +297,5 @@ def test_rows_of_the_same_law_leave_noise_of_histograms() -> None:
     rows, same, others = table(rng), table(rng), table(rng) * 1.2
     found = [replace(histogram(column, noise=noise, rng=rng), noise=noise**2) for column in rows.T]
     # the mean square of 256 normal numbers is 1 with a deviation of 0.09
-    assert 0.7 < histogram_misfit(found, WeightedRows.of(same), len(rows)) < 1.3
-    assert histogram_misfit(found, WeightedRows.of(others), len(rows)) > 3
+    assert 0.7 < histogram_residual(found, WeightedRows.of(same), len(rows)) < 1.3
+    assert histogram_residual(found, WeightedRows.of(others), len(rows)) > 3

@@ -135,7 +135,7 @@ def test_weights_of_a_stream():
         (lambda: Mixture((Weighted(1.0),)), "cannot be part of a mixture"),
         (lambda: skl.FourierFeatures(0, 4, law=Gaussian(1.0)), "n_features must be a whole number from 1"),
         (lambda: skl.FourierFeatures(2, 4.5, law=Gaussian(1.0)), "n_frequencies must be a whole number"),
-        (lambda: skl.FourierFeatures(2, 4, law="gaussian"), "law must be a law of sketchlearn.features.frequencies"),
+        (lambda: skl.FourierFeatures(2, 4, law="gaussian"), "law must be one of sketchlearn.features.frequencies"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), wave="sine"), "wave must be one of exponential"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1.0]), "center must be 2 finite numbers"),
         (lambda: skl.FourierFeatures(2, 4, law=Gaussian(1.0), center=[1e39, 0]), "center must be 2 finite numbers"),

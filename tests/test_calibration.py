@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale
 import sketchlearn as skl
 from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
 from sketchlearn.inference.decoders.loop import Status
-from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, are_those_of_law
+from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, are_within_sampling_error
 
 SHARES = (0.7, 0.2, 0.1)
 
@@ -127,12 +127,12 @@ def test_equal_rows_and_single_rows_keep_their_weights():
 
 def test_weights_that_are_known_stay():
     known = np.where(np.arange(500) < 100, 0.0, 1.0)
-    sample = replace(WeightedRows.of(BIASED), open=known)
+    sample = replace(WeightedRows.of(BIASED), slack=known)
     (after,) = calibrated(DESIGN.sketch(X), [sample], np.random.default_rng(0))
     ratios = after.weights[:100] / sample.weights[:100]
     assert np.ptp(ratios) < 1e-12
     assert np.ptp(after.weights[100:]) > 1e-4
-    (closed,) = calibrated(DESIGN.sketch(X), [replace(sample, open=np.zeros(500))], np.random.default_rng(0))
+    (closed,) = calibrated(DESIGN.sketch(X), [replace(sample, slack=np.zeros(500))], np.random.default_rng(0))
     assert np.array_equal(closed.weights, sample.weights)
 
 
@@ -367,7 +367,7 @@ def test_a_sample_of_heavy_tails_is_doubtful():
         skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)
 
 
-def test_what_clusters_of_rows_gain_by_chance():
+def test_optimism_of_clusters_of_rows():
     """Of rows of three clusters, their own centers cost less than those of the law by what is foretold."""
     loss, ratios = SquaredLoss(), []
     for seed in range(40):
@@ -376,6 +376,6 @@ def test_what_clusters_of_rows_gain_by_chance():
         own = np.stack([rows[labels == label].mean(axis=0) for label in range(3)])
         law = np.array([[0, 0, 0], [6, 0, 2], [0, 7, -3.0]])
         gained = np.mean(loss.losses(rows, law)) - np.mean(loss.losses(rows, own))
-        ratios.append(gained / loss.gain_by_chance(sample.rows, own))
-        assert not are_those_of_law(sample, law + 0.3, own, loss)
+        ratios.append(gained / loss.optimism(sample.rows, own))
+        assert not are_within_sampling_error(sample, law + 0.3, own, loss)
     assert abs(np.mean(ratios) - 1) < 4 * np.sqrt(2 / 9 / 40)  # a mean of 9 squares each

@@ -58,7 +58,7 @@ def test_they_are_written_by_column(fitted):
     ]
     assert lines[5].split() == ["country=other", "0", "%", "0", "%"]
     assert "2020-02-" in lines[7]
-    assert lines[-1] == "not told: size"
+    assert lines[-1] == "not reported: size"
 
 
 def test_without_a_schema_columns_have_their_names():

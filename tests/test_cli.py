@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.cli import main
+from sketchlearn.core import errors
 
 CENTERS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 VERBS = [
@@ -812,7 +813,8 @@ def test_warnings_about_a_fit_are_told_and_strict_counts_them(worked, tmp_path):
     learn = skl.SketchKMeans.learn_from_sketch
 
     def doubtful(*arguments):
-        message = "a poor fit:\n try another random_state, fit_sketch(sketch, sample=rows) or design(..., rows=500)"
+        sample, design = errors.either("sample=rows", "--sample FILE"), errors.called("design", "...", rows=500)
+        message = f"a poor fit:\n try another {errors.Parameter('random_state')}, {sample} or {design}"
         for _ in range(2):
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return learn(*arguments)

@@ -89,7 +89,7 @@ def test_a_revoked_sender_is_subtracted_exactly(any_house):
     for i in range(6):
         assert house.send(tokens[i % 2], OPERATOR.sketch(ROWS[i::6]), f"r{i}").status_code == 201
     house.now += 3 * HOUR
-    house.store.keep_house()
+    house.store.maintain()
     answer = house.ask("POST", "/collections/c/senders/a/revoke", json={"subtract": True}, status=200)
     assert answer.json() == {"reports_subtracted": 3, "reports_kept": 0}
     rest = np.concatenate([ROWS[i::6] for i in (1, 3, 5)])
@@ -181,7 +181,7 @@ def test_epochs_close_and_late_reports_follow_the_rules(house):
     assert (answer["late"], answer["epoch"][-9:]) == (True, "13:00:00Z")
     ahead = house.send(strict, OPERATOR.sketch(ROWS[60:63]), "4", "strict", time=house.now + 299).json()
     assert ahead["epoch"].endswith("13:00:00Z")
-    house.store.keep_house()
+    house.store.maintain()
     sealed = [one["sealed"] is not None for one in house.ask("GET", "/collections/strict/epochs").json()["epochs"]]
     assert sealed == [True, False]
     assert house.send(strict, OPERATOR.sketch(ROWS[:50]), "1", "strict").status_code in (201, 409)
@@ -203,14 +203,14 @@ def test_windows_are_sums_and_old_epochs_become_coarser(any_house):
         parts[key] for key in ((0, 1), (1, 0), (1, 1))
     )
     for _ in range(2):
-        house.store.keep_house()
+        house.store.maintain()
     total, collection = sum(parts.values()), house.store.all_collections()[0]
     spans = [one.span for one in ExactView(house.store, collection).epochs(0, 2**32)]
     assert spans == ["day", "day", "hour", "hour"]
     assert house.sum() == total
     for days in (100, 2):
         house.now += days * 86400
-        assert house.store.keep_house() == []
+        assert house.store.maintain() == []
     found = ExactView(house.store, collection).epochs(0, 2**32)
     assert {one.span for one in found} == {"month"}
     assert house.sum() == total
@@ -246,14 +246,14 @@ def test_drift_raises_an_alarm(house):
         shift = [3.0, 0.0] if hour >= 3 else [0.0, 0.0]
         house.send(token, wide.sketch(RNG.standard_normal((500, 2)) + shift), f"r{hour}")
     house.now += HOUR
-    house.store.keep_house()
+    house.store.maintain()
     rows = house.ask("GET", "/collections/c/drift").json()["drift"]
     assert [row["alarm"] for row in reversed(rows)] == [False, False, False, True, False]
     alarm = house.ask("GET", "/collections/c/alarms").json()["alarms"]
     assert len(alarm) == 1
     assert "15:00:00Z" in alarm[0]["sentence"]
     assert rows[1]["since"].endswith("15:00:00Z")
-    house.store.keep_house()
+    house.store.maintain()
     assert len(house.ask("GET", "/collections/c/alarms").json()["alarms"]) == 1
     with house.store.reading() as transaction:
         assert drift.next_epoch(transaction, house.store.all_collections()[0]) is None
@@ -264,9 +264,9 @@ def test_releases_are_private_and_booked(house):
     token, reader = house.sender(), house.token("read")
     house.send(token, OPERATOR.sketch(ROWS), "1")
     form = {"from": str(NOON), "to": str(NOON + HOUR), "epsilon": 1.0}
-    house.refused(house.ask("POST", "/collections/c/releases", json=form), 409, "not sealed yet")
+    house.refused(house.ask("POST", "/collections/c/releases", json=form), 409, "not closed yet")
     house.now += HOUR
-    house.store.keep_house()
+    house.store.maintain()
     house.refused(house.ask("GET", "/collections/c/window/sketch", reader), 403, "private releases alone")
     house.refused(house.ask("POST", "/collections/c/releases", reader, json=form), 403, "scope admin")
     made = house.ask("POST", "/collections/c/releases", json=form, status=201).json()
@@ -280,7 +280,7 @@ def test_sums_and_the_log_cannot_be_changed_unnoticed(house):
     token = house.sender()
     house.send(token, OPERATOR.sketch(ROWS[:100]), "1")
     house.now += HOUR
-    house.store.keep_house()
+    house.store.maintain()
     house.send(token, OPERATOR.sketch(ROWS[:90]), "2")
     with sqlite3.connect(house.url, isolation_level=None) as database:
         with pytest.raises(sqlite3.IntegrityError, match="never changed"):
@@ -478,7 +478,7 @@ def test_the_log_of_sqlite_begins_anew_under_load(tmp_path, monkeypatch):
     log = tmp_path / "c.sqlite-wal"
     while written < 64_000_000:
         with found.writing() as transaction:
-            transaction.insert("INSERT INTO bodies (number, body)", [(written, b"\x01" * 160_000)])
+            transaction.insert("bodies", "number, body", [(written, b"\x01" * 160_000)])
         written += 160_000
     assert log.stat().st_size < written / 4
     with found.reading() as transaction:

@@ -26,7 +26,6 @@ with warnings.catch_warnings():  # that another client for requests is to come
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.demonstration import DESIGN, readings
-from sketchlearn.collector.maintenance import keep_house
 from sketchlearn.collector.page import window_models
 from sketchlearn.collector.page.page_routes import COOKIE, Pages
 from sketchlearn.collector.store import Store
@@ -114,7 +113,7 @@ def test_nothing_is_shown_of_fewer_records_than_the_minimum(collector):
     rows = np.arange(38.0).reshape(19, 2)
     assert collector.report("one", rows).status_code == 201
     collector.now += 3600
-    keep_house(collector.store)
+    collector.store.maintain()
     page = in_words(collector.get("/collections/rooms?window=day").text)
     assert "Records so far fewer than 20" in page
     assert "not shown: it has fewer than 20 records" in page
@@ -137,7 +136,7 @@ def test_refusals_and_silent_senders_are_told(collector):
     collector.report("one", np.arange(80.0).reshape(40, 2))
     assert collector.report("one", np.arange(60.0).reshape(30, 2)).status_code == 409
     collector.now += 3 * 86400
-    keep_house(collector.store)
+    collector.store.maintain()
     page = in_words(collector.get("/collections/rooms").text)
     assert "a report of this id came before with other bytes" in page
     assert "2 of 2 senders reported nothing for more than 2 days" in page

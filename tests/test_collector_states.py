@@ -99,7 +99,7 @@ class Twins:
 
     def move(self):
         hours = self.rng.choice([1, 1, 2, 30])
-        self.both(lambda house, _: (setattr(house, "now", house.now + hours * HOUR), house.store.keep_house()))
+        self.both(lambda house, _: (setattr(house, "now", house.now + hours * HOUR), house.store.maintain()))
 
     def seal(self):
         start = int(self.houses[0].now) // HOUR * HOUR - HOUR

@@ -16,7 +16,7 @@ from served import Server
 import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
-from sketchlearn.collector.forwarding import pass_on, passed_on
+from sketchlearn.collector.forwarding import forward, forwarded
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView
 from sketchlearn.files.designs import design_to_bytes
@@ -46,7 +46,7 @@ class Leaf:
 
     def said(self):
         with self.store.reading() as transaction:
-            return [row["sentence"] for row in passed_on(transaction, self.collection)]
+            return [row["sentence"] for row in forwarded(transaction, self.collection)]
 
 
 def new_collection(server, senders, **rules):
@@ -66,22 +66,22 @@ def test_a_tree_gives_the_bits_of_one_collector(tmp_path):
         leaves[n % 2].take(rows, f"r{n}", THEN + n // 4 * HOUR + 60 + n)
     for leaf in leaves:
         leaf.now = THEN + 5 * HOUR
-        assert leaf.store.keep_house() == []
-        assert "cannot be reached" in pass_on(leaf.store)[0]
+        assert leaf.store.maintain() == []
+        assert "cannot be reached" in forward(leaf.store)[0]
         assert leaf.said() == ["waiting"] * 3
     parent.start()
     admin.close()
     for leaf in leaves:
-        assert pass_on(leaf.store) == []
+        assert forward(leaf.store) == []
         with sqlite3.connect(leaf.folder / "c.sqlite") as database:  # as if the last answer had been lost
             last = ExactView(leaf.store, leaf.collection).epochs(0, 2**40)[-1]
             again = (last.sketch(leaf.collection).to_bytes(), last.start)
             database.execute("UPDATE passed_on SET sent = NULL, body = ? WHERE epoch = ?", again)
         database.close()
-        assert pass_on(leaf.store) == []
+        assert forward(leaf.store) == []
         assert leaf.said() == ["acknowledged"] * 3
-        leaf.store.keep_house()
-        assert pass_on(leaf.store) == []
+        leaf.store.maintain()
+        assert forward(leaf.store) == []
     found = admin.window("c")
     assert found == OPERATOR.sketch(ROWS)
     assert found.sums.tobytes() == OPERATOR.sketch(ROWS).sums.tobytes()
@@ -100,9 +100,9 @@ def test_what_is_hidden_is_held_back_and_what_is_refused_is_said(tmp_path):
         leaf.take(ROWS[:100], "many", THEN + HOUR + 60)
         leaf.take(ROWS[100:130], "right", THEN + 2 * HOUR + 60)
         leaf.now = THEN + 5 * HOUR
-        leaf.store.keep_house()
+        leaf.store.maintain()
         for _ in range(2):  # and it is said until somebody looks after it
-            problems = pass_on(leaf.store)
+            problems = forward(leaf.store)
             assert [problem.partition(" was ")[2] for problem in problems] == [
                 "refused by the parent: a report has at most 50 records here, and this one 100"
             ]
@@ -112,8 +112,8 @@ def test_what_is_hidden_is_held_back_and_what_is_refused_is_said(tmp_path):
         assert few == "held back: it has fewer than 20 records"
         assert admin.window("c") == OPERATOR.sketch(ROWS[100:130])
         (leaf.folder / "parent-collector.json").write_text("{}")
-        leaf.store.keep_house()
-        assert "must be such as" in pass_on(leaf.store)[0]
+        leaf.store.maintain()
+        assert "must be such as" in forward(leaf.store)[0]
         leaf.store.close()
         admin.close()
 
@@ -125,13 +125,13 @@ def test_coarser_epochs_are_not_told_again(tmp_path):
         for n, rows in enumerate(np.array_split(ROWS, 3)):
             leaf.take(rows, f"r{n}", THEN + n * HOUR + 60)
         leaf.now = THEN + 5 * HOUR
-        leaf.store.keep_house()
-        assert pass_on(leaf.store) == []
+        leaf.store.maintain()
+        assert forward(leaf.store) == []
         leaf.now = THEN + 10 * 86400
-        leaf.store.keep_house()
-        leaf.store.keep_house()
+        leaf.store.maintain()
+        leaf.store.maintain()
         assert {epoch.span for epoch in ExactView(leaf.store, leaf.collection).epochs(0, 2**40)} == {"day"}
-        assert pass_on(leaf.store) == []
+        assert forward(leaf.store) == []
         assert leaf.said() == ["acknowledged"] * 3
         assert admin.window("c") == OPERATOR.sketch(ROWS)
         leaf.store.close()

@@ -8,7 +8,6 @@ from sklearn.cluster import KMeans
 
 import sketchlearn as skl
 from sketchlearn.inference.decoders import decoder_from
-from sketchlearn.inference.decoders.gaussian_mixture import merge_components
 from sketchlearn.inference.decoders.loop import EXPLAINED, Status, decode
 from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
 from sketchlearn.inference.decoders.points import antithetic_sample, centroids, medians
@@ -22,7 +21,14 @@ from sketchlearn.inference.decoders.refinement import (
     prune,
 )
 from sketchlearn.inference.decoders.target import Target
-from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, SphericalGaussian, TiedGaussian
+from sketchlearn.inference.distributions import (
+    DiagonalGaussian,
+    FullGaussian,
+    Mixture,
+    SphericalGaussian,
+    TiedGaussian,
+    merge_components,
+)
 
 
 def rows_of(k=6, d=4, n=20_000, spread=6.0, seed=0):

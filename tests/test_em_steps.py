@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
 from sketchlearn.inference.distributions import n_parameters
-from sketchlearn.inference.em import MStep, SampledRows, gain_of_step, pilot_mixture, reduced
+from sketchlearn.inference.em import MStep, PilotRows, gain_of_step, pilot_mixture, reduced
 
 KINDS = ("full", "tied", "diag", "spherical", "known")
 
@@ -81,7 +81,7 @@ def test_no_step_lowers_the_likelihood(seed, kind):
     rows = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d) + 100 * rng.integers(0, 2, (n, 1))
     if rng.random() < 0.5:
         rows[:, 0] = np.round(rows[:, 0])  # codes, perhaps a constant
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     found, step = pilot_mixture(rows[: n // 2], k, kind, n, rng)
     for _ in range(3):
         parts, values, clipped = sample.statistics(found, 12.0)  # steps of 144 / 2^22 of a variance
@@ -116,7 +116,7 @@ def test_fits_are_near_em_of_all_rows(kind):
     unit = p / (2 * len(rows))  # nats that estimation costs
     assert (again.score(rows) - model.score(rows)) / unit < 0.5
     step = MStep(kind, np.full(d, 1e-12), known.get("covariance"))
-    truth = SampledRows.of(rows)
+    truth = PilotRows.of(rows)
     shape = np.linalg.cholesky(np.broadcast_to(known["covariance"], (k, d, d))) if known else factors
     start = shape if step.full else np.sqrt(np.sum(factors**2, axis=2))
     from sketchlearn.features.expected_statistics import Gaussians

@@ -154,7 +154,7 @@ def test_other_shapes_are_not_the_decoders_fault(rows, k, seed):
     assert explain(fitted).verdict is Verdict.FINE
     assert explain(fitted, X).verdict is Verdict.FINE
     if fitted.outcome_.status is Status.ROWS:
-        assert "Nothing is wrong: the result is that of some rows" in str(explain(fitted))
+        assert "Nothing is wrong: fitted on a sample" in str(explain(fitted))
     explanation = explain(fitted.sketch_, n_components=k)
     assert explanation.verdict in (Verdict.MODEL, Verdict.FINE)
     assert (explanation.verdict is Verdict.MODEL) == ("can still be good" in str(explanation))

@@ -107,7 +107,7 @@ def test_forged_files_are_refused_in_one_sentence(sketch, changes, message):
         ("n_features", "three", "n_features must be a whole number"),
         ("n_features", 10, "center must be|random numbers drawn here are not those"),
         ("law", {"type": "Gaussian", "scale": -1}, "scale must be a positive number"),
-        ("law", "gaussian", "law must be a law"),
+        ("law", "gaussian", "law must be one of"),
         ("wave", [], "wave must be one of"),
         ("wave", {"type": "Square", "complex": 2}, "complex must be True or False"),
         ("center", ["1"] * 9, "center must be 9 finite numbers"),

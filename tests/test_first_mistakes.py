@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from test_cli import called, done, write_days
 
 import sketchlearn as skl
-from sketchlearn.cli.descriptions import table
+from sketchlearn.cli.tables import table
 from sketchlearn.questions.profiles import ColumnProfile, Estimate, Profile
 
 

@@ -27,8 +27,8 @@ from sketchlearn.kernels import gpu
 from sketchlearn.kernels.gpu import driver as driver_module
 
 ROOT = Path(__file__).parents[1]
-PTX = ROOT / "src" / "sketchlearn" / "gpu" / "ptx"
-SOURCES = ROOT / "src" / "sketchlearn" / "_native" / "gpu"
+PTX = ROOT / "src" / "sketchlearn" / "kernels" / "gpu" / "ptx"
+SOURCES = ROOT / "src" / "sketchlearn" / "kernels" / "native" / "gpu"
 
 
 class OnGpu:

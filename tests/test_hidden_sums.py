@@ -4,6 +4,7 @@ import dataclasses
 import json
 import secrets
 import sqlite3
+import types
 
 import numpy as np
 import pytest
@@ -13,22 +14,22 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import chi2
 
 import sketchlearn as skl
-from sketchlearn.collector.clients import secret_shares as hidden_parts
-from sketchlearn.collector.clients import secret_shares as sealed_seeds
+from sketchlearn.collector.clients import secret_shares
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
     PartHeader,
     SealedSeed,
     added,
     expanded,
+    hidden_report,
     hide,
     integers_of,
     new_private_key,
     public_key_of,
 )
 from sketchlearn.collector.secure_aggregation import (
+    AggregationTerms,
     Answer,
-    HiddenTerms,
     Question,
     RefusedError,
     SecondCollector,
@@ -42,7 +43,7 @@ DESIGN = "d" * 64
 PRIVATE = new_private_key()
 PUBLIC = public_key_of(PRIVATE)
 ROWS = np.random.default_rng(0).normal(size=(500, 2))
-TERMS = HiddenTerms("c", DESIGN, OPERATOR.n_sums + 1, minimum=10, most_records=10**6)
+TERMS = AggregationTerms("c", DESIGN, OPERATOR.n_sums + 1, minimum=10, most_records=10**6)
 
 
 def second(terms=TERMS, sender_of=None, private_key=PRIVATE):
@@ -228,27 +229,25 @@ def test_both_halves_are_uniform():
 @pytest.fixture
 def same_randomness(monkeypatch):
     """A function that begins all randomness anew, so that two runs differ by their data alone."""
-    x25519 = sealed_seeds._x25519()
-
-    class Keys:
-        X25519PublicKey = x25519.X25519PublicKey
-        X25519PrivateKey = x25519.X25519PrivateKey
+    encrypted = {}  # an ideal cipher: random bytes stand for a secret
 
     def begin(seeds=None):
-        rng = np.random.default_rng(5)
+        rng, keys = np.random.default_rng(5), np.random.default_rng(6)
         drawn = iter(seeds or [rng.bytes(32) for _ in range(1000)])
-        monkeypatch.setattr(hidden_parts, "new_seed", lambda: next(drawn))
-        keys = np.random.default_rng(6)
+        monkeypatch.setattr(secret_shares, "new_seed", lambda: next(drawn))
 
-        class Fresh(Keys):
-            class X25519PrivateKey:
-                from_private_bytes = x25519.X25519PrivateKey.from_private_bytes
+        def seal(secret, public_key, bound):
+            sealed = keys.bytes(len(secret) + secret_shares.OVERHEAD)
+            encrypted[sealed] = (secret, public_key, bound)
+            return sealed
 
-                @staticmethod
-                def generate():
-                    return x25519.X25519PrivateKey.from_private_bytes(keys.bytes(32))
+        def unseal(sealed, private_key, bound):
+            secret, *wanted = encrypted[sealed]
+            assert wanted == [public_key_of(private_key), bound]
+            return secret
 
-        monkeypatch.setattr(sealed_seeds, "_x25519", lambda: Fresh)
+        monkeypatch.setattr(secret_shares, "seal", seal)
+        monkeypatch.setattr(secret_shares, "unseal", unseal)
 
     return begin
 
@@ -299,7 +298,7 @@ def test_what_the_first_collector_sees_is_as_likely_for_all_data_of_equal_totals
     for dataset, shares in ((one, drawn), (other, moved)):
         same_randomness(seeds)
         table = dict(zip(seeds, shares, strict=True))
-        monkeypatch.setattr(hidden_parts, "expanded", lambda seed, _n, table=table: table[seed])
+        monkeypatch.setattr(secret_shares, "expanded", lambda seed, _n, table=table: table[seed])
         monkeypatch.setattr("sketchlearn.collector.secure_aggregation.expanded", lambda s, _n, table=table: table[s])
         parts = [split(sketch, name) for name, sketch in dataset.items()]
         helper = second()
@@ -309,7 +308,7 @@ def test_what_the_first_collector_sees_is_as_likely_for_all_data_of_equal_totals
 
 
 def test_messages_differ_in_nothing_but_what_is_uniform():
-    """Of few and many records: equal lengths, and equal headers but for the sealed seed."""
+    """Of few and many records: equal lengths, and equal headers but for the encrypted seed."""
     lengths, headers = set(), []
     for sketch in (skl.Sketch(OPERATOR), OPERATOR.sketch(ROWS[:1]), OPERATOR.sketch(ROWS)):
         data = split(sketch, "r0", credential="x" * 40).to_bytes()
@@ -409,6 +408,30 @@ def test_every_changed_byte_of_a_sealed_seed_is_noticed():
         SealedSeed(part.header, bytes(32) + part.sealed_seed.sealed[32:]).open(PRIVATE)
 
 
+def test_seeds_are_encrypted_as_rfc_9180_says():
+    """Base mode of X25519, HKDF-SHA256 and ChaCha20-Poly1305: other implementations read and write it."""
+    from cryptography.hazmat.primitives import hpke
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.CHACHA20_POLY1305)
+    part = split(OPERATOR.sketch(ROWS[:5]), "r0", credential="who")
+    key = X25519PrivateKey.from_private_bytes(PRIVATE)
+    secret = suite.decrypt(part.sealed_seed.sealed, key, info=part.header.bound())
+    assert part.sealed_seed.open(PRIVATE) == (secret[:32], "who")
+
+
+def test_seeds_of_before_rfc_9180_are_opened():
+    """They wait in the databases of first collectors, and in spools."""
+    sealed = bytes.fromhex(
+        "91b6d5f176e4feea55fd156a75f6e5a44f7dd5a5034482fdf6e2dfba5454b860310a4fb5b9bbb21772a832dc65dd2e848bd5b77edeb879d4"
+        "89a5644be2bb6f32f7a53aff09c62be4eacbc27894bf50df990f57"
+    )
+    header = PartHeader("r1", "c", "2026-01-01T00:00:00Z", "d" * 64, 3)
+    assert SealedSeed(header, sealed).open(bytes(range(1, 33))) == (bytes(range(32)), "who")
+    with pytest.raises(ValueError, match="cannot be opened"):
+        SealedSeed(dataclasses.replace(header, id="r2"), sealed).open(bytes(range(1, 33)))
+
+
 def test_every_changed_byte_of_a_message_is_noticed():
     data = split(skl.SecondMoments(2, bound=9.0).sketch(ROWS[:5]), "r0").to_bytes()
     for place in range(len(data)):
@@ -421,7 +444,7 @@ def test_every_changed_byte_of_a_message_is_noticed():
 def resigned(header: bytes, numbers: bytes) -> bytes:
     import hashlib
 
-    body = hidden_parts.START.pack(hidden_parts.MAGIC, len(header)) + header + numbers
+    body = secret_shares.START.pack(secret_shares.MAGIC, len(header)) + header + numbers
     return body + hashlib.sha256(body).digest()
 
 
@@ -452,12 +475,38 @@ def test_odd_headers_are_refused():
 def test_sketches_that_cannot_be_hidden():
     refused = {
         "weight 1": OPERATOR.sketch(ROWS[:5], sample_weight=[2, 1, 1, 1, 1]),
-        "private release needs no hiding": skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0),
-        "at most 4 records": OPERATOR.sketch(ROWS[:5]),
+        "private release needs no secret shares": skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0),
     }
     for message, sketch in refused.items():
         with pytest.raises(ValueError, match=message):
-            split(sketch, "r0", most_records=4)
+            split(sketch, "r0")
+
+
+def collector_with(**rules):
+    given = {"hidden": "first", "records_per_report": 10, "noise_epsilon": None, "epoch": "hour", **rules}
+    return types.SimpleNamespace(get=lambda _path: {"rules": given})
+
+
+def test_too_many_records_are_refused_before_they_are_split():
+    """No collector could see it afterwards."""
+    with pytest.raises(ValueError, match="at most 4 records here, and this one 5"):
+        hidden_report(collector_with(records_per_report=4), "c", OPERATOR.sketch(ROWS[:5]), id="r", second_key=PUBLIC)
+    with pytest.raises(ValueError, match="does not use secure aggregation"):
+        hidden_report(collector_with(hidden=None), "c", OPERATOR.sketch(ROWS[:5]), id="r", second_key=PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("span", "time", "epoch"),
+    [
+        ("hour", "2026-01-05T12:34:56", "2026-01-05T12:00:00Z"),
+        ("hour", 0, "1970-01-01T00:00:00Z"),
+        ("day", 86_400.5, "1970-01-02T00:00:00Z"),
+    ],
+)
+def test_a_report_names_its_epoch(span, time, epoch):
+    sketch = OPERATOR.sketch(ROWS[:5])
+    data = hidden_report(collector_with(epoch=span), "c", sketch, id="r", second_key=PUBLIC, time=time)
+    assert HiddenPart.from_bytes(data).header.epoch == epoch
 
 
 def test_totals_that_could_overflow_are_refused_before_they_do():
@@ -494,7 +543,7 @@ def test_a_spoiled_total_is_noticed_where_it_is_impossible():
 
 
 def test_terms_cannot_be_changed():
-    assert HiddenTerms.from_json(json.loads(json.dumps(of_shares(4).to_json()))) == of_shares(4)
+    assert AggregationTerms.from_json(json.loads(json.dumps(of_shares(4).to_json()))) == of_shares(4)
     other = second()
     other.agree(TERMS)
     with pytest.raises(RefusedError, match="cannot be changed"):

@@ -16,10 +16,10 @@ from test_cli import called, done
 
 import sketchlearn as skl
 from sketchlearn.core import containers as container
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import WARNED
 from sketchlearn.core.owner_folder import LinkError
 from sketchlearn.files.checkpoints import Reading, Work, sketch_files
-from sketchlearn.sketch.sums import FEW_RECORDS
 
 OPERATOR = skl.FourierFeatures(3, 20, law=skl.frequencies.Gaussian(1.0), seed=0)
 ONE = OPERATOR.sketch(np.zeros((1, 3)))

@@ -645,8 +645,8 @@ FORGERIES = {
     "no limit": ({"kept_below": math.nan}, "not a sketchlearn file, or a damaged one"),
     "an infinite limit": ({"kept_below": math.inf}, "not a sketchlearn file, or a damaged one"),
     "a negative limit": ({"kept_below": -1.0}, "impossible values or weights|not those that their rule keeps"),
-    "a whole limit": ({"kept_below": 1}, "limit of its rows' priorities is no number"),
-    "a limit in words": ({"kept_below": "1.0"}, "limit of its rows' priorities is no number"),
+    "a whole limit": ({"kept_below": 1}, "limit of its rows' priorities is not a number"),
+    "a limit in words": ({"kept_below": "1.0"}, "limit of its rows' priorities is not a number"),
     "the wrong limit's field": ({"without": "kept_below"}, "a format of 3 says that it has rows"),
     "no rows": ({"rows": None}, "does not hold one vector of 64-bit integers, and rows"),
     "rows of integers": ({"rows": None, "format": 1}, "a format of 1 says that it has no rows"),
@@ -733,7 +733,7 @@ def test_a_private_release_has_neither_rows_nor_rule(tmp_path):
     with pytest.raises(TypeError, match="exact sums have no ledger"):
         skl.Sketch(operator, release.sums, release.units, ledger=release.ledger)
     form = {**release.description(), "operator": operator.to_json()}
-    with pytest.raises(skl.FormatError, match="it is private, but lists what no release tells"):
+    with pytest.raises(skl.FormatError, match="it is private, but has fields that releases do not have"):
         skl.from_bytes(container.pack(release.sums, form))
     model = skl.SketchKMeans(2, random_state=0).fit_sketch(release)
     skl.save_model(model, tmp_path / "model.json")

@@ -103,7 +103,7 @@ def test_targets_are_those_that_a_design_names():
     operator = skl.design(rows, task="kernel", targets=[0], n_frequencies=40)
     fitted = skl.SketchKernelRegressor().fit_sketch(operator.sketch(rows))
     assert fitted.score(X, Y) > 0.98
-    with pytest.raises(ValueError, match="targets are for task='kernel'"):
+    with pytest.raises(ValueError, match='targets are for task="kernel"'):
         skl.design(rows, task="moments", targets=[0])
     of_all = skl.FeatureMoments(skl.FourierFeatures(3, 5, law=Gaussian(1.0)), bound=1e5).sketch(X)
     with pytest.raises(ValueError, match="use all columns"):

@@ -141,7 +141,9 @@ def test_components_of_all_rows_have_the_errors_of_their_fourth_moments():
 def test_directions_of_nearly_the_same_variance_have_no_errors(size):
     rows = np.random.default_rng(3).standard_normal((2000, 5)) * [3, 1.5, 1.5, 0.3, 0.3]
     model = skl.SketchPCA(3, **size).fit(rows)
-    with pytest.warns(UserWarning, match=r"components 1, 2 of 3 cannot be told from directions of nearly the same"):
+    with pytest.warns(
+        UserWarning, match=r"components 1, 2 of 3 cannot be distinguished from directions of nearly the same"
+    ):
         errors = model.standard_errors_
     assert np.all(np.isfinite(errors["components_"][0]))
     assert np.all(np.isnan(errors["components_"][1:]))

@@ -253,7 +253,7 @@ def test_shares_are_booked(tmp_path):
 
 def test_misuse_is_refused():
     exact = OPERATOR.sketch(ROWS)
-    with pytest.raises(ValueError, match="shares of noise are of Laplace noise"):
+    with pytest.raises(ValueError, match="distributed noise is Laplace noise"):
         skl.privatize(exact, epsilon=1.0, delta=1e-6, parties=5)
     for parties in (0, -1, 2.5, "5", True):
         with pytest.raises(ValueError, match="parties must be a whole number"):

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
+from sketchlearn.features.directions import packed
 from sketchlearn.inference.decoders.loop import Status
 from sketchlearn.rows.source import source
 
@@ -97,8 +98,8 @@ def test_rows_beyond_the_bound_can_be_refused():
         ({"bound": [1e-31] * D}, "beyond what float32 can divide by"),
         ({"bound": [1.0] * (D - 1) + [1e31]}, "beyond what float32 can divide by"),
         ({"normalize": True}, "need squares of each column"),
-        ({"cells": skl.operators.cell_numbers.packed(np.full((2, D + 1), np.nan), "<f4")}, "finite numbers"),
-        ({"cells": skl.operators.cell_numbers.packed(np.zeros(D), "<f4")}, "rows of 9 numbers"),
+        ({"cells": packed(np.full((2, D + 1), np.nan), "<f4")}, "finite numbers"),
+        ({"cells": packed(np.zeros(D), "<f4")}, "rows of 9 numbers"),
     ],
 )
 def test_impossible_cells_are_refused(operator, changed, message):

@@ -205,7 +205,7 @@ def test_queries_are_the_same_on_a_device_that_has_the_operator():
     [
         ({"n_components": 0}, "n_components must be a whole number"),
         ({"scale": -1.0}, "scale must be a positive number"),
-        ({"law": 3}, "law must be a law"),
+        ({"law": 3}, "law must be one of"),
         ({"law": Weighted(1.0)}, "law must be one without weights"),
         ({"wave": "round"}, "wave must be one of"),
         ({"wave": Cosine(), "query": Square()}, "both be real or both be complex"),

@@ -5,6 +5,7 @@ any test lets the command line print.
 """
 
 import ast
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from plain_words import python_in
 from test_cli import called, done
 
 import sketchlearn
-from sketchlearn.cli.option_messages import in_options
+from sketchlearn.cli.errors import OptionWords
+from sketchlearn.core import errors
 
 SOURCE = Path(sketchlearn.__file__).parent
 LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
@@ -21,8 +23,8 @@ LEAST_WORDS = 4  # fewer are a name, or a part of a sentence
 #: parts of the package that the command line does not call: tensors, bits, kernel features, other engines, weights
 IN_PYTHON_ALONE = (
     "collector/database.py",  # statements of SQL
-    *("engines", "packed.py", "private_bits.py", "randomised_response.py", "rows/weights.py"),
-    *("tasks/kernel_features", "kernels/native/gpu", "privacy/session.py"),
+    *("engines", "sketch/bits.py", "rows/weights.py"),
+    *("estimators/kernel_features", "kernels/native/gpu", "privacy/session.py"),
 )
 #: messages that only Python code can bring about, by what they contain
 FROM_PYTHON_ALONE = (
@@ -30,7 +32,7 @@ FROM_PYTHON_ALONE = (
     "make it with Budget(path, epsilon=...)",  # Budget.open
     "CREATE TABLE",
     "make the sketch with operator.sketch(rows)",  # Sketch(...) with sums of one's own
-    "law must be a law of sketchlearn.features.frequencies",
+    "law must be one of sketchlearn.features.frequencies",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)
     "its class must define change_by_record",  # classes of one's own
@@ -59,73 +61,111 @@ FROM_PYTHON_ALONE = (
     "rows of units have weight 1: leave out sample_weight",
     "shares and count_share add up to",
     "shares must be a dictionary such as",
-    "sample_weight needs rows whose number is known",
     "sample_weight sums to",
     "sample_weight is not for Dask and Spark",
     "with targets, Dask and Spark take a schema with a design",
     "needs rows, and these are on other machines",
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
-    "skl.7 reads it",  # wanted_files.py says it in commands
-    "a covariance matrix is needed for --covariance-type known",  # which --covariance-type does not offer
+    "skl.7 reads it",  # cli/files.py says it in commands
 )
 
 
+WORDED = {"Parameter": errors.Parameter, "called": errors.called, "either": errors.either}
+
+
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """All strings but docstrings, with 7 or 'x' in place of what is filled in."""
-    parts = {id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in ast.walk(node)} - {
-        id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-    }
-    said_alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    """All strings but docstrings as the command line says them, with 7 or 'x' in place of what is filled in."""
+    said_elsewhere = set[int]()
     for node in ast.walk(tree):
-        if id(node) in parts or id(node) in said_alone:
+        if isinstance(node, ast.JoinedStr) or _is_worded(node):
+            said_elsewhere |= {id(part) for part in ast.walk(node)} - {id(node)}
+        elif isinstance(node, ast.Expr):
+            said_elsewhere.add(id(node.value))
+    for node in ast.walk(tree):
+        if id(node) in said_elsewhere:
             continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.JoinedStr) or _is_worded(node):
+            yield node.lineno, _said(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
-        elif isinstance(node, ast.JoinedStr):
-            yield node.lineno, "".join(_filled_in(value) for value in node.values)
 
 
-def _filled_in(value: ast.expr) -> str:
-    if isinstance(value, ast.Constant):
-        return str(value.value)
-    assert isinstance(value, ast.FormattedValue)
-    return "'x'" if value.conversion == ord("r") else "7"
+def _is_worded(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WORDED
+
+
+def _said(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_said(value) for value in node.values)
+    if isinstance(node, ast.FormattedValue) and not _is_worded(node.value):
+        return "'x'" if node.conversion == ord("r") else "7"
+    if isinstance(node, ast.FormattedValue):
+        return _said(node.value)
+    if isinstance(node, ast.Call):
+        arguments = [_argument(argument) for argument in node.args]
+        return str(WORDED[node.func.id](*arguments, **{word.arg: _argument(word.value) for word in node.keywords}))
+    return str(_argument(node))
+
+
+def _argument(node: ast.AST) -> object:
+    if isinstance(node, ast.JoinedStr):
+        return _said(node)
+    return node.value if isinstance(node, ast.Constant) else "7"
 
 
 def test_no_message_that_the_command_line_can_show_speaks_python():
     found, used = [], set()
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if name.startswith(IN_PYTHON_ALONE) or name == "cli/option_messages.py":
+        if name.startswith(IN_PYTHON_ALONE) or name in ("core/errors.py", "cli/errors.py"):
             continue
-        for line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
-            said = in_options(" ".join(text.split()))
-            assert in_options(said) == said, "what is said in options is said again: a message may pass twice"
+        with errors.worded(OptionWords()):
+            told = list(texts(ast.parse(path.read_text(encoding="utf-8"))))
+        for line, text in told:
+            said = " ".join(text.split())
             excuse = next((known for known in FROM_PYTHON_ALONE if known in said), None)
             used |= {excuse}
             if said.count(" ") >= LEAST_WORDS - 1 and excuse is None and python_in(said):
                 found.append(f"{name}:{line}: {said}")
-    assert found == [], "\n".join(["say it in options, in cli/option_messages.py:", *found])
+    assert found == [], "\n".join(["name parameters and calls by sketchlearn.core.errors:", *found])
     assert set(FROM_PYTHON_ALONE) <= used, "these are no longer there: " + ", ".join(set(FROM_PYTHON_ALONE) - used)
 
 
 @pytest.mark.parametrize(
-    ("python", "options"),
+    ("message", "python", "options"),
     [
-        ("row 3, column 'a' is missing (nan): fill it, or read with nulls=\"drop\"", "use --nulls drop"),
-        ("if the sample is public, say assume_public_design=True", "public, give --assume-public-design"),
-        ("PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside (x)", "moments)"),
-        ("n_dimensions=3 must be at most the number of columns, 2", "--dimensions 3 must be at most"),
-        ("try other n_clusters or n_dimensions, or rows", "try other -k or --dimensions, or rows"),
-        ("give it n_rows.csv, 'n_rows' or (n_rows)", "give it n_rows.csv, 'n_rows' or (--n-rows)"),
+        (lambda: errors.Parameter("n_components", 3), "n_components=3", "-k 3"),
+        (lambda: errors.Parameter("nulls"), "nulls", "nulls"),
+        (lambda: errors.Parameter("assume_public_design", True), "assume_public_design=True", "--assume-public-design"),
+        (lambda: errors.Parameter("n_directions", None), "n_directions=None", "--directions none"),
+        (lambda: errors.Parameter("overlapping", False), "overlapping=False", "--disjoint"),
+        (
+            lambda: errors.called("skl.design", "rows", task="ica"),
+            'skl.design(rows, task="ica")',
+            "sketchlearn design --task ica",
+        ),
+        (lambda: errors.called("explain"), "explain()", "sketchlearn explain"),
+        (lambda: errors.either("use a.merged(b)", "use merge"), "use a.merged(b)", "use merge"),
+        (
+            lambda: errors.InvalidValueError("must be at most 2", "ask for fewer", errors.Parameter("n_clusters", 3)),
+            "n_clusters=3 must be at most 2: ask for fewer",
+            "-k 3 must be at most 2: ask for fewer",
+        ),
     ],
 )
-def test_arguments_become_options(python, options):
-    said = in_options(python)
-    assert options in said
-    assert not python_in(said)
-    assert in_options(said) == said
+def test_arguments_become_options(message, python, options):
+    assert str(message()) == python
+    with errors.worded(OptionWords()):
+        assert str(message()) == options
+    assert str(message()) == python
+
+
+def test_errors_survive_pickling():
+    error = errors.InvalidValueError("must be at most 2", "ask for fewer", errors.Parameter("n_clusters", 3))
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, ValueError)
+    assert (str(again), again.remedy, again.parameter) == (str(error), error.remedy, error.parameter)
 
 
 @pytest.mark.parametrize(

@@ -500,8 +500,8 @@ def test_forged_private_files_are_refused(exact):
     _, description = container.unpack(private.to_bytes())
     del description["digest"]
     for changes, message in (
-        ({"skipped": ["a.csv"]}, "it is private, but lists what no release tells"),
-        ({"clipped": 3}, "it is private, but lists what no release tells"),
+        ({"skipped": ["a.csv"]}, "it is private, but has fields that releases do not have"),
+        ({"clipped": 3}, "it is private, but has fields that releases do not have"),
         ({"count": "0"}, "a private sketch needs 0 bits, a count of at least 1"),
         ({"bits": 1}, "a private sketch has no fractional weights"),
         ({"format": 1}, "a format of 1 says that it is not private"),

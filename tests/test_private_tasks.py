@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.cli.info_command import info
-from sketchlearn.cli.operator_choice import Choices, design_on_bounds
+from sketchlearn.cli.design_commands import Choices, design_on_bounds
+from sketchlearn.cli.question_commands import info
 from sketchlearn.inference.moments import MomentNoise
 
 BOUNDS = ([-6, -5, -6, -6, -15], [6, 7, 6, 6, 21])

@@ -126,10 +126,10 @@ def test_names_and_sentences():
     assert by_name["income"].shift == pytest.approx(0.5, abs=0.1)
     assert by_name["visits"].spread_ratio == pytest.approx(2, rel=0.1)
     assert by_name["age"].p_value > 0.001
-    assert str(drift).startswith("The two sketches differ: distance ")
+    assert str(drift).startswith("The two sketches differ: MMD ")
     assert "income" in str(drift).split("Most in ")[1]
     assert str(skl.two_sample_test(a, a.copy())).startswith(
-        "No difference is seen between the two sketches: distance 0 "
+        "No significant difference between the two sketches: MMD 0 "
     )
     assert skl.two_sample_test(a, b, seed=1) == skl.two_sample_test(a, b, seed=1)
 

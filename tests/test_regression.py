@@ -166,9 +166,9 @@ def test_dask():
 @pytest.mark.parametrize(
     ("X", "told"),
     [
-        (np.column_stack([np.arange(50.0), np.full(50, 7.0)]), "1 of 2 directions"),
-        (np.column_stack([np.arange(50.0), 3 * np.arange(50.0) + 1]), "1 of 2 directions"),
-        (np.zeros((50, 3)), "0 of 3 directions"),
+        (np.column_stack([np.arange(50.0), np.full(50, 7.0)]), "rank is 1 of 2 "),
+        (np.column_stack([np.arange(50.0), 3 * np.arange(50.0) + 1]), "rank is 1 of 2 "),
+        (np.zeros((50, 3)), "rank is 0 of 3 "),
     ],
 )
 def test_singular_features_are_told_and_still_predict(X, told):

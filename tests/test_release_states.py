@@ -21,9 +21,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 import sketchlearn as skl
 from sketchlearn.features.frequencies import Gaussian
+from sketchlearn.sketch import batches
 from sketchlearn.sketch.ledger import GAUSSIAN, smallest_epsilon
 from sketchlearn.sketch.priority_sample import Keeping
-from sketchlearn.sketch.sums import batches
 
 STEPS_PER_EXAMPLE = 30
 KEEPING = Keeping(4, (0.0, 0.0), (0.3, 0.3))

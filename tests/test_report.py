@@ -11,12 +11,14 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from jinja2 import UndefinedError
 from page_reader import read_page
 from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.rows.schemas.columns import Category, Flag, Number
+from sketchlearn.views.templates import environment
 
 N, N_EARLIER = 5000, 3000
 MIDDLES = np.array([[24, 9.8], [45, 10.8], [68, 10.2]])
@@ -88,7 +90,7 @@ def test_clusters_are_those_of_the_profiles(page, sketches, model):
     for article, profile in zip(section(page, "clusters").all("article"), profiles, strict=True):
         assert article.one("h3").value == profile.number
         overall = {column.name: column for column in profiles.overall}
-        rows = article.rows("Columns that set")
+        rows = article.rows("Distinguishing features")
         assert [name.text for name, *_ in rows] == [column.name for column in profile.columns]
         for (_, own, spread, everyone), column in zip(rows, profile.columns, strict=True):
             if column.kind == "levels":
@@ -241,6 +243,15 @@ def test_names_are_never_markup():
         assert page.one("h1").text == f"{ATTACKS[2]}\\u202e"
 
 
+def test_all_templates_escape_and_name_what_they_show():
+    templates = environment().list_templates(extensions=["html"])
+    assert {"views/macros.html", "views/report/page.html", "collector/page/page.html"} <= set(templates)
+    assert all(environment().get_template(name) for name in templates)
+    assert environment().from_string("{{ name }}").render(name=ATTACKS[0]) == html.escape(ATTACKS[0])
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ name }}").render()
+
+
 # What it says of other sketches and models
 
 
@@ -255,7 +266,7 @@ def test_without_rows_it_says_how_to_keep_some():
     model = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
     clusters = section(read_page(skl.report(sketch, model)), "clusters")
     assert not list(clusters.all("article"))
-    assert "this one keeps none. To keep some" in clusters.text
+    assert "this one has no sample. To have one" in clusters.text
     assert [share.value for _, share, _ in clusters.rows("All clusters")] == model.weights_.tolist()
     middles = np.array([[cell.value for cell in cells] for _, *cells in clusters.rows("The middle")])
     assert np.array_equal(middles.T, model.cluster_centers_)
@@ -267,8 +278,8 @@ def test_components_of_a_mixture_and_plain_fourier_features():
     page = read_page(skl.report(sketch, model))
     assert "The components" in page.text
     figures = {what.text: much.value for what, much in section(page, "certainty").rows("The figures")}
-    assert figures["Fit test (one is perfect)"] == model.fit_test_
-    assert figures["Rows that tell of them"] == len(sketch.kept)
+    assert figures["Goodness of fit (one is perfect)"] == model.fit_test_
+    assert figures["Sampled rows"] == len(sketch.kept)
     assert model.outcome_.status.value in section(page, "certainty").text
     assert "no histograms" in section(page, "data").text
 
@@ -350,7 +361,7 @@ def test_a_cluster_that_the_sketch_has_not():
     rows, number = section(page, "clusters").rows("All clusters"), int(np.argmax(model.cluster_centers_[:, 0]))
     assert (rows[number][1].value, rows[number][-1].value) == (0, model.weights_[number])
     article = list(section(page, "clusters").all("article"))[number]
-    assert "No kept row is in it" in article.text
+    assert "No sampled row is in it" in article.text
     assert "nan" not in page.text
     assert "has another share here than in the model" in section(page, "certainty").text
 

@@ -18,6 +18,7 @@ from served import Server
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
+from sketchlearn.collector.clients import client
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.clients.spool import Spool
 from sketchlearn.files.designs import design_to_bytes
@@ -47,6 +48,19 @@ def run(*arguments, code=0):
     found = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert found.exit_code == code, found.output
     return found.stdout
+
+
+def test_idle_connections_are_not_used_again(server, monkeypatch):
+    """The collector may have ended them, and a POST that is lost on the way is not repeated."""
+    admin = Collector(server.url, server.token)
+    admin.get("/v1/collections")
+    first = admin._connection
+    admin.get("/v1/collections")
+    assert admin._connection is first
+    monkeypatch.setattr(client, "SECONDS_IDLE", 0.0)
+    admin.get("/v1/collections")
+    assert admin._connection is not first
+    admin.close()
 
 
 def test_push_and_pull(server, token, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_from_a_file_to_labels_that_can_be_joined(folder):
     kinds = {line.split()[0]: line for line in printed.splitlines()}
     assert "number, standardised" in kinds["age"]
     assert "filled in, and marked" in kinds["income"]
-    assert "flag" in kinds["member"]
+    assert "boolean" in kinds["member"]
     assert "date" in kinds["since"]
     assert "left out: is always '1'" in kinds["always"]
     assert "left out" in kinds["customer_id"]
@@ -140,7 +140,7 @@ def test_fit_and_info_say_the_same(folder):
     sizes = re.compile(r"cluster \d: [\d.]+ % \([\d,]+ records\)")
     assert sizes.findall(printed) == sizes.findall(told)
     assert len(sizes.findall(told)) == 3
-    assert "category of 4 levels (FR, DE, Zoë, IT), and other" in told
+    assert "category of 4 values (FR, DE, Zoë, IT), and other" in told
     assert "country=" not in told
     assert "country FR 9" in told
     figures = json.loads(shown(folder, "sketchlearn info auto.model --json"))

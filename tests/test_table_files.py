@@ -372,7 +372,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_command_line_says_what_it_took(folder, tmp_path):
-    said = "cells are separated by semicolons, and numbers have decimal commas (told from its first lines; --delim"
+    said = "cells are separated by semicolons, and numbers have decimal commas (inferred from its first lines; --delim"
     told = done("design", "s.csv", "-k", 2, "--exclude", "name", "-o", tmp_path / "d.json", cwd=folder)
     assert told.stderr.count("\n") == 1
     assert f"sketchlearn: s.csv: {said}" in told.stderr

@@ -46,7 +46,7 @@ def test_files_and_streams(name, tmp_path):
     for make in makers:
         rows = make()
         assert np.concatenate([block.rows for block in rows.blocks()]).tolist() == wanted
-        assert any("thousands are set apart (told from its first lines)" in remark for remark in rows.remarks)
+        assert any("thousands are set apart (inferred from its first lines)" in remark for remark in rows.remarks)
 
 
 def test_streams_that_come_line_by_line():

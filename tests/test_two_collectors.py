@@ -19,7 +19,6 @@ with warnings.catch_warnings():  # that another client for requests is to come
 
 from sketchlearn.cli.commands import app
 from sketchlearn.collector import secure_aggregation as first_collector
-from sketchlearn.collector import two_collectors
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.clients.device_client import Design
@@ -72,7 +71,7 @@ def servers(tmp_path, monkeypatch):
 
         return first_collector.RemoteSecond(collection.name, post)
 
-    monkeypatch.setattr(two_collectors, "second_of", over_routes)
+    monkeypatch.setattr(first_collector, "second_of", over_routes)
     yield found
     a.store.close()
     b.store.close()
@@ -117,7 +116,7 @@ def test_the_total_is_exact_and_opened_once(servers):
     with a.store.reading() as transaction:
         assert transaction.all("SELECT body FROM hidden_parts WHERE body IS NOT NULL") == []
     assert send(a, NAMES[1], messages[NAMES[1]]).status_code == 201  # a resend: the same answer, nothing changes
-    assert two_collectors.open_what_is_over(a.store) == []
+    assert first_collector.open_epochs(a.store) == []
 
 
 def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
@@ -131,7 +130,7 @@ def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
     assert "9 senders" in answer.json()["error"]
     asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
     assert "needs 10" in b.ask("POST", "/totals", b.first, json=asked).json()["error"]
-    assert "needs 10" in two_collectors.open_what_is_over(a.store)[0]
+    assert "needs 10" in first_collector.open_epochs(a.store)[0]
 
 
 def test_senders_that_the_second_does_not_know_are_left_out(servers):
@@ -286,7 +285,7 @@ def test_noise_in_shares_makes_the_opened_total_private(tmp_path):
     """Terms of both follow from their rules; what senders claim is what both expect."""
     noise = {"noise_epsilon": 1.0, "noise_parties": 10}
     server = Server(tmp_path / "n", {**RULES, "hidden": "first", **noise})
-    terms = first_collector.hidden_terms(server.collection)
+    terms = first_collector.terms_of(server.collection)
     share = skl.privatize(OPERATOR.sketch(ROWS), epsilon=1.0, parties=10)
     assert terms.ledger == share.ledger
     server.store.close()

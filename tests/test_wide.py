@@ -190,11 +190,11 @@ def test_impossible_cells_are_refused(change, message):
 
 def test_what_cells_cannot_tell_is_refused():
     sketch = OPERATOR.sketch(X)
-    with pytest.raises(ValueError, match="cannot tell 50 clusters"):
+    with pytest.raises(ValueError, match="cannot recover 50 clusters"):
         skl.SketchKMeans(50).fit_sketch(sketch)
-    with pytest.raises(ValueError, match="does not tell what lies within cells"):
+    with pytest.raises(ValueError, match="has no covariances within cells"):
         skl.SketchKMeans("auto").fit_sketch(replace(OPERATOR, covariances="").sketch(X))
-    with pytest.warns(UserWarning, match="cells do not tell it"):
+    with pytest.warns(UserWarning, match="cells do not determine it"):
         assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
     with pytest.raises(ValueError, match="n_directions=None"):
         skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
@@ -342,7 +342,7 @@ def test_inertia_and_errors_of_cells(normalize):
         assert np.allclose(errors["cluster_centers_"][cluster], own.std(axis=0) / np.sqrt(len(own)), rtol=0.01)
         share = len(own) / len(X)
         assert np.isclose(errors["weights_"][cluster], np.sqrt(share * (1 - share) / len(X)), rtol=1e-3)
-    assert "lie apart" in model.error_bars().premise
+    assert "separated" in model.error_bars().premise
     low, high = model.intervals()["weights_"]
     assert np.all((low < model.weights_) & (model.weights_ < high))
 
@@ -408,7 +408,7 @@ def test_columns_travel_along_on_the_command_line(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     made = said("design", "t.csv", "-k", "4", "--schema", "auto", "--along", "income,member", "-o", "d.json")
-    assert "told apart in 6 directions of 6 columns" in made.stdout
+    assert "Voronoi cells of 6 directions of 6 columns" in made.stdout
     assert said("sketch", "t.csv", "--design", "d.json", "-o", "t.sketch").returncode == 0
     fitted = said("fit", "kmeans", "-k", "4", "t.sketch", "-o", "m.json").stdout
     assert "inertia" in fitted

@@ -335,7 +335,7 @@ def folder(tmp_path_factory):
 
 def test_a_schema_is_printed_and_described(folder):
     printed = done("schema", "a.csv", "--encoding", "cp1252", cwd=folder).stdout
-    expected = ["größe   number, standardised ", "stadt   category of 2 levels (Rom, Köln), and other"]
+    expected = ["größe   number, standardised ", "stadt   category of 2 values (Rom, Köln), and other"]
     for line, start in zip(printed.splitlines()[1:], expected, strict=True):
         assert line.startswith(start)
         assert line.endswith("row left out")

@@ -32,7 +32,7 @@ from report import add_only, machine, table_of
 import sketchlearn as skl
 from sketchlearn.features.expected_statistics import Gaussians
 from sketchlearn.inference.distributions import n_parameters
-from sketchlearn.inference.em import MStep, SampledRows
+from sketchlearn.inference.em import MStep, PilotRows
 from sketchlearn.kernels import dispatch as kernel
 
 Rows = NDArray[np.float32]
@@ -159,7 +159,7 @@ def mixtures(name: str, seed: int) -> list[list[str]]:
             "SketchGaussianMixture": skl.SketchGaussianMixture(k, covariance_type=kind, random_state=0),
             "GaussianMixture": GaussianMixture(k, covariance_type=kind, random_state=0),
         }
-        step, everything = MStep(kind, np.full(d, 1e-9)), SampledRows.of(rows)
+        step, everything = MStep(kind, np.full(d, 1e-9)), PilotRows.of(rows)
         best = everything.likelihood(everything.climbed(truth, step, 100, 1e-8))
         unit, ours = n_parameters(k, d, kind) / (2 * n), 0.0
         for method, model in models.items():

@@ -16,7 +16,7 @@ import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.clients.device_client import Design
 from sketchlearn.collector.clients.device_designs import device_design
-from sketchlearn.collector.forwarding import pass_on
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.verification import verify
 
 
@@ -98,8 +98,8 @@ def test_what_was_forgotten_does_not_come_back(house):
     token, sketch = house.sender(), OPERATOR.sketch(ROWS[:50])
     assert house.send(token, sketch, "first").status_code == 201
     house.now += 3 * 24 * HOUR
-    house.store.keep_house()
-    house.store.keep_house()
+    house.store.maintain()
+    house.store.maintain()
     with house.store.reading() as transaction:
         assert transaction.one("SELECT count(*) FROM epochs") == (0,)
     house.refused(house.send(token, with_note(sketch), "second"), 409, "would count twice")
@@ -154,8 +154,8 @@ def test_at_a_parent(house, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Collector, "report", report)
     leaf.now += HOUR
-    leaf.store.keep_house()
-    assert pass_on(leaf.store) == []
+    leaf.store.maintain()
+    assert forward(leaf.store) == []
     epoch = skl.from_bytes(leaf.ask("GET", "/collections/c/window/sketch").content)
     house.refused(house.send(token, with_note(epoch), "again"), 409, "would count twice")
     assert house.sum() == OPERATOR.sketch(ROWS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.sketch.sums import batches
+from sketchlearn.sketch import batches
 
 OPERATOR = skl.Histograms.even([0, 0], [1, 1], bins=2)
 ROWS = np.random.default_rng(0).uniform(0, 1, (40, 2))

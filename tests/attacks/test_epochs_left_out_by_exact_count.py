@@ -34,7 +34,7 @@ def neighbours(tmp_path):
         house.now += HOUR
         assert house.send(sender, OPERATOR.sketch(np.full((records, 1), 0.6)), "few").status_code == 201
         house.now += HOUR
-        house.store.keep_house()
+        house.store.maintain()
         houses.append(house)
     yield houses
     for house in houses:
@@ -112,7 +112,7 @@ def test_whether_a_window_can_be_released_depends_on_the_clock_alone(tmp_path):
 def test_a_leaf_passes_on_epochs_of_few_records(neighbours, monkeypatch):
     """What a parent releases must not depend on which epochs had few records at a leaf."""
     from sketchlearn.collector.clients.client import Collector
-    from sketchlearn.collector.forwarding import pass_on
+    from sketchlearn.collector.forwarding import forward
 
     counts = []
     for house in neighbours:
@@ -120,7 +120,7 @@ def test_a_leaf_passes_on_epochs_of_few_records(neighbours, monkeypatch):
         monkeypatch.setattr(Collector, "report", lambda *given, taken=taken, **_: taken.append(given[2]) or {})
         named = {"url": "http://parent.example", "tokens": {"c": "skl_x"}}
         (house.folder / "parent-collector.json").write_text(json.dumps(named))
-        house.store.keep_house()
-        assert pass_on(house.store) == []
+        house.store.maintain()
+        assert forward(house.store) == []
         counts.append([skl.from_bytes(body).count for body in taken])
     assert counts == [[1000, 99], [1000, 100]]

@@ -59,7 +59,7 @@ def filled(folder, kind, **rules):
         if kind == "refused reports":
             assert house.send(tokens[0], b"nonsense", f"x{hour}").status_code == 400
         house.now += HOUR
-        house.store.keep_house()
+        house.store.maintain()
     if kind == "a report in the open epoch":
         house.send(tokens[0], OPERATOR.sketch([[1.0, 1.0]]), "open")
     house.store.flush_refusals()
@@ -156,13 +156,13 @@ def test_metrics_count_exactly(tmp_path):
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_a_route_sees_its_view_and_nothing_else(endpoint):
     """A route that forgot to ask for exact data has no way to it: neither its view nor its call holds the store."""
-    from sketchlearn.collector import application, views
+    from sketchlearn.collector import endpoints, views
 
-    hints = typing.get_type_hints(endpoint.handler, vars(application) | vars(views))
+    hints = typing.get_type_hints(endpoint.handler)
     _, given = inspect.signature(endpoint.handler).parameters
     assert hints[given] is endpoint.view
     assert issubclass(endpoint.view, views.View)
-    assert not hasattr(application.Call, "store")
+    assert not hasattr(endpoints.Call, "store")
     if not issubclass(endpoint.view, views.AdminView | views.ServerAdminView):
         assert not [name for name in vars(endpoint.view) if name == "store"]
 

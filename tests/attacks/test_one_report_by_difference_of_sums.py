@@ -15,8 +15,9 @@ from house import HOUR, NOON, OPERATOR, ROWS, House
 
 import sketchlearn as skl
 from sketchlearn.collector.clients.client import Collector
-from sketchlearn.collector.forwarding import pass_on
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.verification import verify
+from sketchlearn.files.designs import design_to_bytes
 
 DAY = 24 * HOUR
 FEWEST = 10
@@ -47,7 +48,7 @@ class Watched:
     def wait(self, seconds):
         self.house.now += seconds
         for _ in range(2):
-            assert self.house.store.keep_house() == []
+            assert self.house.store.maintain() == []
 
     def read(self):
         """Reads all epochs, one by one and together."""
@@ -86,7 +87,7 @@ def watched(tmp_path):
 def test_two_looks_at_an_open_epoch(tmp_path):
     """By default nothing is shown before the epoch is closed: the second look would show what came after the first."""
     house = House(tmp_path)
-    form = {"name": "c", "design": json.loads(skl.storage.design_files.design_to_bytes(OPERATOR))}
+    form = {"name": "c", "design": json.loads(design_to_bytes(OPERATOR))}
     house.ask("POST", "/collections", json=form, status=201)
     a, b, reader = house.sender("a"), house.sender("b"), house.token("read")
     house.send(a, OPERATOR.sketch(ROWS[:200]), "many")
@@ -99,7 +100,7 @@ def test_two_looks_at_an_open_epoch(tmp_path):
     for path in ("/collections/c/epochs", "/collections/c/window"):
         assert '"records":201' not in house.ask("GET", path, reader).text.replace(" ", "")
     house.now += 3 * HOUR
-    house.store.keep_house()
+    house.store.maintain()
     assert skl.from_bytes(house.ask("GET", "/collections/c/window/sketch", reader).content).count == 201
     house.close()
 
@@ -218,10 +219,10 @@ def test_a_parent_is_told_no_difference(tmp_path, monkeypatch):
     watched.wait(HOUR)
     watched.send("a", 3)
     watched.wait(HOUR)
-    pass_on(watched.house.store)
+    forward(watched.house.store)
     watched.revoke("b")
     watched.wait(5 * DAY)
-    pass_on(watched.house.store)
+    forward(watched.house.store)
     watched.sums += [skl.from_bytes(body).sums for body in taken]
     assert len(watched.sums) == 1
     watched.read()

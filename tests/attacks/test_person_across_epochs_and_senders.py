@@ -37,7 +37,7 @@ def filled(folder, *, person, alone=True, **rules):
                 sketch = people(rows, ids, ROWS_EACH)
                 assert house.send(token, sketch, f"r{hour}").status_code == 201
         house.now += HOUR
-        house.store.keep_house()
+        house.store.maintain()
     return house
 
 

@@ -24,7 +24,7 @@ def house(tmp_path):
     found.collection(private_reading=True, grace_seconds=0, epsilon=3.0)
     found.send(found.sender(), OPERATOR.sketch(ROWS), "r")
     found.now += HOUR
-    found.store.keep_house()
+    found.store.maintain()
     yield found
     found.close()
 

@@ -18,8 +18,8 @@ from test_sensitivity import clipping
 
 import sketchlearn as skl
 from sketchlearn.core import containers as container
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.sketch.batches import RELEASED, Batches
-from sketchlearn.sketch.sums import FEW_RECORDS
 
 OPERATOR = skl.FourierFeatures(2, 20, law=skl.frequencies.Gaussian(1.0), columns=("x", "y"), seed=3).with_origin(
     "declared"

@@ -65,7 +65,7 @@ def test_the_room_that_is_left_tells_no_count(worlds):
             texts.append(house.send(attacker, forged, f"r{step}").status_code)
             step //= 2
         house.now += 2 * HOUR
-        assert house.store.keep_house() == []
+        assert house.store.maintain() == []
         form = {"from": str(NOON), "to": str(NOON + HOUR), "epsilon": 1.0}
         texts.append(house.ask("POST", "/collections/c/releases", json=form).status_code)
         answers.append(texts)

@@ -10,11 +10,11 @@ from sketchlearn.core.containers import DESIGN, SCHEMA, to_document
 from sketchlearn.estimators.base.supervised import check_labels
 from sketchlearn.files.designs import design_from_bytes, schema_from_bytes
 from sketchlearn.rows.schemas.columns import Date, Text
+from sketchlearn.sketch import bits as private_bits
+from sketchlearn.sketch import bits as randomised_response
 from sketchlearn.sketch.bits import HEADER as PACKED_HEADER
 from sketchlearn.sketch.bits import MAGIC as PACKED_MAGIC
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
-from sketchlearn.sketch.sums import bits as private_bits
-from sketchlearn.sketch.sums import bits as randomised_response
 
 
 class OfOneHash(int):
@@ -52,7 +52,7 @@ def test_the_series_of_a_large_epsilon_is_not_begun(epsilon, monkeypatch):
 
     monkeypatch.setattr(randomised_response, "exponential_excess", counted)
     with pytest.raises(ValueError, match="more than 20"):
-        PrivateBits.from_bytes(private_bits.HEADER.pack(private_bits.MAGIC, 0, epsilon, 100, 2, 65))
+        PrivateBits.from_bytes(private_bits.PRIVATE_HEADER.pack(private_bits.PRIVATE_MAGIC, 0, epsilon, 100, 2, 65))
     assert begun == []
 
 
@@ -63,7 +63,7 @@ def test_bits_of_no_rows_make_no_room():
     response = randomised_response.RandomisedResponse.best(2.0, 2**30)
     facts = (response.epsilon, response.n_bits, response.n_sent, response.factor)
     with pytest.raises(skl.FormatError, match=r"adding them up would take about .*TRUST_FILES=1"):
-        PrivateBits.from_bytes(private_bits.HEADER.pack(private_bits.MAGIC, 0, *facts))
+        PrivateBits.from_bytes(private_bits.PRIVATE_HEADER.pack(private_bits.PRIVATE_MAGIC, 0, *facts))
 
 
 def test_short_rows_do_not_fill_words():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sketchlearn.cli import error_messages
+from sketchlearn.cli import errors
 from sketchlearn.cli.commands import app
 
 
@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="sketchlearn", standalone_mode=False)
     except typer.Abort:
-        code = error_messages.interrupted()
+        code = errors.interrupted()
     except Exception as error:
-        code = error_messages.usage(error)
-    error_messages.leave(code if isinstance(code, int) else 0)
+        code = errors.usage(error)
+    errors.leave(code if isinstance(code, int) else 0)

@@ -1,15 +1,26 @@
-"""`sketchlearn serve` and `verify`: a collector of sketches, and whether its sums are right."""
+"""`sketchlearn serve`, `verify`, `push` and `pull`: a collector of sketches, and its clients."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sketchlearn.cli.error_messages import misused
-from sketchlearn.cli.input_output import report
-from sketchlearn.cli.options import Json
+from sketchlearn.cli import options
+from sketchlearn.cli.errors import FAILED, misused, say
+from sketchlearn.cli.files import STANDARD, check_paths, files_from, remarks_said_once, tell, write
+from sketchlearn.cli.tables import records_in_words
+from sketchlearn.core.errors import Words, worded
+
+if TYPE_CHECKING:
+    from sketchlearn.collector.clients.client import Collector
+    from sketchlearn.collector.clients.spool import Spool
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.files.checkpoints import Reading
+
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The collector's folder; it is made if there is none.")]
 DatabaseUrl = Annotated[
@@ -56,14 +67,15 @@ def serve(
     from sketchlearn.collector.serving import Serving, serve_demonstration
     from sketchlearn.collector.serving import serve as serve_until_ended
 
-    if folder is None:
-        serve_demonstration(host, port, hour)
-        return
-    where = (Path(folder), database, host, port, certificate, certificate_key, proxies, webhook_hosts)
-    serve_until_ended(Serving(*where))
+    with worded(Words()):  # senders may not use the command line
+        if folder is None:
+            serve_demonstration(host, port, hour)
+            return
+        where = (Path(folder), database, host, port, certificate, certificate_key, proxies, webhook_hosts)
+        serve_until_ended(Serving(*where))
 
 
-def verify(folder: Folder, database: DatabaseUrl = None, json: Json = False) -> None:
+def verify(folder: Folder, database: DatabaseUrl = None, json: options.Json = False) -> None:
     """Check that every sum of a collector is the sum of the reports that it keeps.
 
     It may run while the collector does. Exit code 1 if anything is wrong.
@@ -86,6 +98,179 @@ def verify(folder: Folder, database: DatabaseUrl = None, json: Json = False) -> 
     }
     checked = f"{found.epochs:,} epochs of {found.reports:,} reports, {found.from_bodies:,} of them added up anew"
     lines = [f"{checked}; {found.entries:,} entries of the audit log", *found.problems]
-    report(json, figures, *lines, "nothing is wrong" if not found.problems else f"{len(found.problems):,} problems")
+    tell(json, figures, *lines, "nothing is wrong" if not found.problems else f"{len(found.problems):,} problems")
     if found.problems:
         raise typer.Exit(1)
+
+
+Url = Annotated[str, typer.Option("--to", metavar="URL", help="The collector's address.")]
+FromUrl = Annotated[str, typer.Option("--from", metavar="URL", help="The collector's address.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="The collection's name.")]
+TokenFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="A file with the token; otherwise SKETCHLEARN_TOKEN has it.")
+]
+Certificate = Annotated[
+    str | None, typer.Option(metavar="FILE", help="A certificate to be trusted, where no authority has signed it.")
+]
+Attempts = Annotated[int, typer.Option(min=1, help="How often a request is tried, with longer and longer pauses.")]
+
+
+@options.grouped
+def push(
+    data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Tables, or sketch files, to be sent.")],
+    to: Url,
+    tables: options.ReadingOptions,
+    collection: Name,
+    token: TokenFile = None,
+    certificate: Certificate = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When the rows were seen: an ISO date; otherwise now.")
+    ] = None,
+    spool: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where reports wait until they are acknowledged.")
+    ] = ".sketchlearn-spool",
+    attempts: Attempts = 5,
+    second_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Hide the sums: the public key of the second collector.")
+    ] = None,
+    second_token: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --second-key: this sender's token there.")
+    ] = None,
+    jobs: options.Jobs = None,
+    json: options.Json = False,
+) -> None:
+    """Sketch tables with a collection's design, and send the sketches.
+
+    Each file is one report, known by the file's content: pushed again, it counts once. Reports are kept in the spool
+    until the collector has them on its disk; what is left there is sent first, the next time. Exit code 1 if some wait.
+
+    \b
+    Example:
+      sketchlearn push data/*.parquet --to https://collector.example.org --collection readings --token device.token
+    """
+    from sketchlearn.collector.clients.client import CollectorError
+    from sketchlearn.collector.clients.secret_shares import hidden_report
+    from sketchlearn.collector.clients.spool import Spool
+    from sketchlearn.files.checkpoints import Reading, Work, sketch_files
+    from sketchlearn.files.sketches import load
+
+    collector, kept = _collector(to, token, certificate, attempts), Spool(spool)
+    paths = files_from(data) if not all(_is_sketch(path) for path in data) else data
+    if paths == [STANDARD]:
+        raise misused("push needs files: save standard input to one first")
+    reading = Reading(n_jobs=jobs, **tables.arguments())
+    operator = None
+    for path in paths:
+        name = _report_id(path, collection, reading)
+        if name in kept.waiting():
+            continue
+        if _is_sketch(path) and second_key is None:
+            kept.add(collection, Path(path).read_bytes(), id=name, time=time)
+            continue
+        if operator is None:
+            operator = _design(collector, kept, collection)
+        work = Work([path])
+        work.note = remarks_said_once()
+        sketch = load(path) if _is_sketch(path) else sketch_files(operator, [path], reading, work).sketch
+        if second_key is not None:
+            credential = "" if second_token is None else Path(second_token).read_text(encoding="utf-8")
+            part = hidden_report(
+                collector, collection, sketch, id=name, second_key=second_key, second_token=credential, time=time
+            )
+            kept.add(collection, part, id=name, time=time)
+            continue
+        kept.add(collection, sketch, id=name, time=time)
+    try:
+        sent = kept.send(collector)
+    except CollectorError as error:
+        raise OSError(str(error)) from None
+    figures = {
+        "acknowledged": len(sent.acknowledged),
+        "refused": sent.refused,
+        "waiting": sent.waiting,
+        "reason": sent.reason,
+        "answers": sent.acknowledged,
+    }
+    lines = [f"{len(sent.acknowledged):,} reports acknowledged"]
+    lines += [f"refused: {name}: {reason}" for name, reason in sent.refused.items()]
+    lines += [f"{sent.waiting:,} wait in {spool}: {sent.reason}"] if sent.waiting else []
+    tell(json, figures, *lines)
+    if sent.refused or sent.waiting:
+        raise typer.Exit(FAILED)
+
+
+def pull(
+    output: options.Output,
+    source: FromUrl,
+    collection: Name,
+    start: Annotated[str | None, typer.Option("--start", metavar="TIME", help="Start of the window.")] = None,
+    finish: Annotated[str | None, typer.Option("--finish", metavar="TIME", help="Its end, not included.")] = None,
+    design: Annotated[bool, typer.Option("--design", help="Get the collection's design instead.")] = False,
+    token: TokenFile = None,
+    certificate: Certificate = None,
+    attempts: Attempts = 5,
+    json: options.Json = False,
+) -> None:
+    """Get the sketch of all records of a window, or the design, from a collector.
+
+    \b
+    Example:
+      sketchlearn pull --from https://collector.example.org --collection readings --start 2026-01-05 -o week.sketch
+    """
+    from sketchlearn.files.sketches import from_bytes
+
+    check_paths([], [output], json=json)
+    collector = _collector(source, token, certificate, attempts)
+    if design:
+        write(output, collector.design_file(collection))
+        tell(json, {"output": output}, f"the design of {collection}", output=output)
+        return
+    data = collector.window_file(collection, start, finish)
+    sketch = from_bytes(data)
+    write(output, data, owner_only=sketch.ledger is None)
+    tell(json, {"output": output, "records": sketch.count}, records_in_words(sketch.count), output=output)
+
+
+def _collector(url: str, token: str | None, certificate: str | None, attempts: int) -> Collector:
+    from sketchlearn.collector.clients.client import Collector
+
+    text = os.environ.get("SKETCHLEARN_TOKEN") if token is None else Path(token).read_text(encoding="utf-8")
+    if not text:
+        raise misused("give --token FILE, or set the environment variable SKETCHLEARN_TOKEN")
+    return Collector(url, text, attempts=attempts, certificate=certificate)
+
+
+def _is_sketch(path: str) -> bool:
+    from sketchlearn.files.sketches import kind_of
+
+    try:
+        return path.endswith(".sketch") and kind_of(Path(path).read_bytes()) == "sketch"
+    except OSError:
+        return False
+
+
+def _report_id(path: str, collection: str, reading: Reading) -> str:
+    """An id that follows from what a file has in it, and how it is read."""
+    total = hashlib.sha256(repr([collection, reading.facts]).encode())
+    with open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            total.update(part)
+    return total.hexdigest()[:40]
+
+
+def _design(collector: Collector, kept: Spool, collection: str) -> Operator:
+    """The design of a collection; without network, the one that was got last."""
+    from sketchlearn.collector.clients.client import CollectorError
+    from sketchlearn.core.owner_folder import read_file, write_file
+    from sketchlearn.files.designs import design_from_bytes
+
+    path = kept.folder / f"{hashlib.sha256(f'{collector.url} {collection}'.encode()).hexdigest()[:16]}.design"
+    try:
+        data = collector.design_file(collection)
+    except CollectorError as error:
+        if not error.temporary or not path.exists():
+            raise
+        say(f"{error}; using the design that was got before")
+        return design_from_bytes(read_file(path))[0]
+    write_file(path, data)
+    return design_from_bytes(data)[0]

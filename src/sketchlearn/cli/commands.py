@@ -7,22 +7,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sketchlearn.cli.collector_commands import serve, verify
-from sketchlearn.cli.design_command import design
-from sketchlearn.cli.error_messages import in_sentences
+from sketchlearn.cli.collector_commands import pull, push, serve, verify
+from sketchlearn.cli.design_commands import design, schema
+from sketchlearn.cli.errors import in_sentences
 from sketchlearn.cli.fit_commands import fit
-from sketchlearn.cli.info_command import info
-from sketchlearn.cli.keygen_command import keygen
-from sketchlearn.cli.predict_command import predict
-from sketchlearn.cli.privatize_command import privatize
-from sketchlearn.cli.question_commands import choose, compare, explain, marginal, watch
-from sketchlearn.cli.report_command import report
-from sketchlearn.cli.reporting_commands import pull, push
-from sketchlearn.cli.sample_command import sample
-from sketchlearn.cli.schema_command import schema
-from sketchlearn.cli.select_classes_command import select_classes
-from sketchlearn.cli.sketch_command import sketch
-from sketchlearn.cli.sum_commands import merge, subtract
+from sketchlearn.cli.model_commands import predict, sample
+from sketchlearn.cli.options import GroupedHelp
+from sketchlearn.cli.privacy_commands import keygen, privatize, select_classes
+from sketchlearn.cli.question_commands import choose, compare, explain, info, marginal, report, watch
+from sketchlearn.cli.sketch_commands import merge, sketch, subtract
 from sketchlearn.cli.trial_commands import benchmark, demo
 
 
@@ -74,23 +67,10 @@ def sketchlearn(
     del version
 
 
-for before_fit in (schema, design, sketch, merge, subtract, privatize, select_classes, info, choose):
-    app.command()(before_fit)
+COMMANDS = (
+    *(schema, design, sketch, merge, subtract, privatize, select_classes, info, choose, predict, report, sample),
+    *(compare, watch, marginal, explain, keygen, serve, push, pull, verify, benchmark, demo),
+)
+for command in COMMANDS:
+    app.command(cls=GroupedHelp)(command)
 app.add_typer(fit, name="fit")
-for after_fit in (
-    predict,
-    report,
-    sample,
-    compare,
-    watch,
-    marginal,
-    explain,
-    keygen,
-    serve,
-    push,
-    pull,
-    verify,
-    benchmark,
-    demo,
-):
-    app.command()(after_fit)

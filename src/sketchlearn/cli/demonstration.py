@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 import sketchlearn as skl
-from sketchlearn.cli.input_output import report
+from sketchlearn.cli.files import tell
 
 Rows = NDArray[np.float32]
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def demonstrate(n_rows: int, json: bool = False) -> None:
     speed = _throughput(say, features, generator)
     error = _clusters(say, sketch, generator)
     figures = {"rows": n_rows, "identical": identical, "forgotten": exact, "rows_per_second": speed, "error": error}
-    report(json, figures)
+    tell(json, figures)
     if not (identical and exact):
         raise SystemExit(1)
 

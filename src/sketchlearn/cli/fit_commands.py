@@ -1,19 +1,475 @@
-"""The commands under `fit`: each kind of model, and those that other packages bring."""
+"""`sketchlearn fit`: each kind of model from a sketch, and those that other packages bring."""
 
 from __future__ import annotations
 
+import json as json_module
 import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from sketchlearn.cli.error_messages import misused, two_commands
-from sketchlearn.cli.fit_clusters import CLUSTER_HELP, clusters, gmm
-from sketchlearn.cli.fit_tasks import classifier, foreign, generator, ica, kernel, pca, regression, subspaces
-from sketchlearn.cli.wanted_files import MOST_BYTES
-from sketchlearn.estimators.registry import foreign_tasks
+from sketchlearn.cli import options
+from sketchlearn.cli.errors import DOUBTFUL, fit_warnings, misused, say, two_commands
+from sketchlearn.cli.files import (
+    MOST_BYTES,
+    SampleFiles,
+    check_paths,
+    files_by_label,
+    naming,
+    read,
+    read_sketch,
+    tell,
+    write,
+)
+from sketchlearn.cli.tables import (
+    certainty_lines,
+    cluster_figures,
+    cluster_table,
+    coefficient_table,
+    column_names,
+    component_table,
+    digits,
+    independent_table,
+    measured,
+    profile_lines,
+    records_in_words,
+    table,
+)
+from sketchlearn.core.messages import in_digits
+from sketchlearn.estimators.registry import foreign_tasks, tasks
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What every fit has options for."""
+
+    output: options.ModelOutput = None
+    trusted: options.Trusted = None
+    json: options.Json = False
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class StrictFitOptions(FitOptions):
+    """What fits that may warn have options for."""
+
+    strict: options.Strict = False
+
+
+#: help texts of the commands that are `clusters` under the names of their tasks
+CLUSTER_HELP = {
+    "kmeans": """Learn clusters: least sum of squared distances to centers.
+
+    Rows that the sketch keeps (design --rows) are used automatically; --sample gives rows to sketches that keep none.
+
+    \b
+    Example:
+      sketchlearn fit kmeans -k 3 day1.sketch -o model.json
+      sketchlearn fit kmeans -k auto --max-clusters 6 day1.sketch -o model.json
+      sketchlearn fit kmeans -k 3 day1.sketch --sample day1.csv --strict -o model.json
+    """,
+    "kmedians": """Learn clusters: least sum of distances to centers.
+
+    Outliers move such centers less.
+
+    \b
+    Example:
+      sketchlearn fit kmedians -k 3 day1.sketch -o model.json
+    """,
+    "stable": """Learn a mixture of stable laws, with heavy tails.
+
+    Best from a design for --task stable.
+
+    \b
+    Example:
+      sketchlearn fit stable -k 3 day1.sketch -o model.json
+    """,
+}
+
+
+@options.grouped
+def clusters(
+    context: typer.Context,
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    n_components: options.ComponentsOrAuto,
+    sample: SampleFiles,
+    max_clusters: options.MaxClusters = 20,
+    decoder: options.Decoder = "auto",
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+) -> None:
+    """Learns the task that the command is called after."""
+    model = _estimator(str(context.info_name), n_components, max_clusters, decoder=decoder, random_state=seed)
+    _learn(model, sketch, sample, plot, asked)
+
+
+@options.grouped
+def gmm(
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    n_components: options.ComponentsOrAuto,
+    sample: SampleFiles,
+    max_clusters: options.MaxClusters = 20,
+    covariance_type: Annotated[
+        options.Covariance, typer.Option(help="Shape of the Gaussians.")
+    ] = options.Covariance.full,
+    decoder: options.Decoder = "auto",
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+) -> None:
+    """Learn a mixture of Gaussians.
+
+    Best from a design for --task mixture, or mixture-full for full covariances.
+
+    \b
+    Example:
+      sketchlearn fit gmm -k 3 --covariance-type diag day1.sketch -o model.json
+    """
+    parameters = {"covariance_type": covariance_type.value, "decoder": decoder, "random_state": seed}
+    model = _estimator("gmm", n_components, max_clusters, **parameters)
+    _learn(model, sketch, sample, plot, asked)
+
+
+def _estimator(task: str, k: int | str, max_clusters: int, **parameters: Any) -> Any:
+    """That of a task; -k auto is for those that choose the number of clusters themselves."""
+    estimator = tasks()[task].load()
+    if k != options.AUTO:
+        return estimator(k, **parameters)
+    if not hasattr(estimator, "choice_"):
+        raise misused(f"-k auto is for fit kmeans, kmedians and gmm: give fit {task} a number")
+    return estimator(k, max_clusters=max_clusters, **parameters)
+
+
+def _learn(model: Any, sketch: str, sample: SampleFiles, plot: str | None, asked: FitOptions) -> None:
+    """Learns a model, writes it and shows it."""
+    from sketchlearn.inference.decoders import NAMED
+    from sketchlearn.views.pictures import plot_model
+
+    if model.decoder not in NAMED:
+        raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
+    check_paths([sketch, *sample.paths, *(asked.trusted or [])], [asked.output, plot], json=asked.json)
+    loaded = read_sketch(sketch, asked.trusted)
+    rows = sample.rows(loaded.operator, model.random_state)
+    started = time.perf_counter()
+    with fit_warnings() as warned:
+        model.fit_sketch(loaded, sample=rows, assume_public_sample=sample.assume_public_sample)
+    seconds = time.perf_counter() - started
+    if plot is not None:
+        plot_model(loaded, model, plot)
+    outcome = model.outcome_
+    lines = [
+        f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}",
+        *_chosen(model),
+        f"{outcome.status.value} ({outcome.misfit_in_words}). {outcome.advice}".strip(),
+        *_fit_test(model),
+        *(f"{name} {text}" for name, text in measured(model)),
+        *_profiles(model, loaded),
+    ]
+    parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
+    _give_model(model, lines, asked, warned, seconds=seconds, plot=plot, **parts)
+
+
+def _chosen(model: Any) -> list[str]:
+    """How the number of clusters was chosen, if it was."""
+    choice = getattr(model, "choice_", None)
+    return [] if choice is None else [" ".join(choice.sentences)]
+
+
+def _fit_test(model: Any) -> list[str]:
+    """A line for the fit test of a mixture."""
+    from sketchlearn.estimators.base.components import FittedMixture
+
+    learned = model.fitted_model()
+    if not isinstance(learned, FittedMixture):
+        return []
+    return [f"fit test {learned.fit_in_words}"]
+
+
+def _profiles(model: Any, sketch: Any) -> list[str]:
+    """The clusters in the table's own terms, where a schema and kept rows tell them; else their centers."""
+    from sketchlearn.questions.profiles import has_profiles, profiles
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
+
+    if not isinstance(model.columns_, SchemaColumns) or not model.can("predict"):
+        return cluster_table(model)
+    if not has_profiles(sketch):
+        say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
+        return cluster_table(model)
+    return profile_lines(profiles(model, sketch).with_shares(model))
+
+
+@options.grouped
+def pca(
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    n_components: options.Components,
+) -> None:
+    """Learn principal components.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit pca -k 2 moments.sketch -o model.json
+    """
+    model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, asked)
+    lines = [f"{in_digits(100 * model.explained_variance_ratio_.sum())} % of the variance, from {records}"]
+    lines += component_table(model) + certainty_lines(model)
+    _give_model(model, lines, asked, warned)
+
+
+@options.grouped
+def ica(
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    seed: options.Seed = 0,
+) -> None:
+    """Learn independent components.
+
+    The sketch is one of a design for --task ica.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task ica -o ica.sketch
+      sketchlearn fit ica ica.sketch -o model.json
+    """
+    model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, asked)
+    lines = [f"{len(model.components_)} independent components, from {records}"]
+    lines += independent_table(model) + certainty_lines(model)
+    _give_model(model, lines, asked, warned)
+
+
+@options.grouped
+def subspaces(
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    n_components: options.Components,
+    dimensions: Annotated[
+        str, typer.Option("--dimensions", "-p", metavar="P,...", help="Dimension of all subspaces, or of each.")
+    ] = "1",
+    seed: options.Seed = 0,
+) -> None:
+    """Learn lines, planes and larger subspaces through the origin that rows lie near.
+
+    The sketch is one of a design for --task subspaces.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task subspaces -o day1.fourth
+      sketchlearn fit subspaces -k 2 -p 1 day1.fourth -o model.json
+    """
+    try:
+        sizes = [int(part) for part in dimensions.split(",")]
+    except ValueError:
+        raise misused(f"--dimensions must be a number, or one for each subspace, not {dimensions!r}") from None
+    estimator = tasks()["subspaces"].load()(n_components, sizes if len(sizes) > 1 else sizes[0], random_state=seed)
+    model, records, warned = _fitted(estimator, sketch, asked)
+    noise, misfit = in_digits(model.noise_variance_**0.5), in_digits(model.misfit_)
+    lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
+    parts = enumerate(zip(model.weights_, model.subspaces_, strict=True))
+    cells = [[str(i), f"{share:.4f}"] for i, (share, basis) in parts for _ in basis]
+    vectors = [vector for basis in model.subspaces_ for vector in basis]
+    lines += table(["cluster", "share"], cells, digits(vectors), column_names(model))
+    _give_model(model, lines, asked, warned)
+
+
+@options.grouped
+def regression(
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    targets: Annotated[
+        Any,
+        typer.Option(
+            parser=options.columns_from,
+            metavar="A,B,...",
+            help="Names or positions of the targets; by default the last column.",
+        ),
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
+    ] = None,
+) -> None:
+    """Learn a linear regression of some columns on the others.
+
+    The sketch is one of a design for --task moments.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task moments -o moments.sketch
+      sketchlearn fit regression moments.sketch -o model.json
+    """
+    penalty = () if alpha is None else (_penalty(alpha),)
+    estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
+    model, records, warned = _fitted(estimator, sketch, asked, targets=None if targets is None else list(targets))
+    names = _named_targets(model.sketch_.operator.column_names, targets)
+    lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
+    lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
+    lines += coefficient_table(model, names) + certainty_lines(model)
+    _give_model(model, lines, asked, warned, targets=names)
+
+
+@options.grouped
+def kernel(
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    alpha: Annotated[str, typer.Option(help="The penalty, or gcv to choose it by cross-validation.")] = "gcv",
+) -> None:
+    """Learn a kernel regression: some columns as smooth functions of the others.
+
+    The sketch is one of a design for --task kernel, which says what the targets are.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task kernel --targets b -o kernel.sketch
+      sketchlearn fit kernel kernel.sketch -o model.json
+    """
+    estimator = tasks()["kernel"].load()(_penalty(alpha))
+    model, records, warned = _fitted(estimator, sketch, asked)
+    names = [model.sketch_.operator.column_names[i] for i in model.target_positions_]
+    lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
+    errors = [float(variance) ** 0.5 for variance in model.fitted_model().expected_errors]
+    lines += [f"error to expect at new rows: {', '.join(map(in_digits, errors))} (root mean square)"]
+    lines += [f"alpha {in_digits(model.alpha_)}, {in_digits(model.degrees_of_freedom_, 3)} degrees of freedom"]
+    _give_model(model, lines, asked, warned, targets=names)
+
+
+def _penalty(alpha: str) -> float | str:
+    try:
+        return alpha if alpha == "gcv" else float(alpha)
+    except ValueError:
+        raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
+
+
+def _named_targets(columns: Sequence[str], chosen: tuple[Any, ...] | None) -> list[str]:
+    """Names of the columns of --targets: of positions, too; the last column is the target where nothing is said."""
+    wanted = (-1,) if chosen is None else chosen
+    return [str(columns[target]) if isinstance(target, int) else target for target in wanted]
+
+
+def _joined(targets: list[str]) -> str:
+    return f"{'target' if len(targets) == 1 else 'targets'} {', '.join(targets)}"
+
+
+@options.grouped
+def classifier(
+    sketches: options.ClassFiles,
+    asked: FitOptions,
+    classes: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Classes of private sketches, from sketchlearn select-classes.")
+    ] = None,
+    seed: options.Seed = 0,
+) -> None:
+    """Learn to tell classes apart, from one sketch of each.
+
+    From a design for --task moments, each class is a Gaussian (of rows with hundreds of columns, in the directions that
+    design --directions 32 takes); from others, classes are compared by Parzen windows.
+    Labels of private sketches are released as they are: give all that there may be, known without the data, or select
+    them privately (select-classes), which --classes adds to what was spent.
+
+    \b
+    Example:
+      sketchlearn design day1.csv --task moments -o moments.json
+      sketchlearn sketch day1.csv --design moments.json -o one.sketch
+      sketchlearn sketch day2.csv --design moments.json -o two.sketch
+      sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
+    """
+    files = files_by_label(sketches)
+    check_paths([*files.values(), classes, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = {label: read_sketch(path, asked.trusted) for label, path in files.items()}
+    declared = list(loaded) if classes is None else _selected(classes)
+    with fit_warnings() as warned:
+        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=declared)
+    lines = [f"{len(files)} classes by the {model.rule_} rule"]
+    for label, prior in zip(model.classes_, model.priors_, strict=True):
+        lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")
+    _give_model(model, lines, asked, warned)
+
+
+def _selected(path: str) -> Any:
+    from sketchlearn.estimators.files import selected_from_bytes
+
+    with naming(path):
+        return selected_from_bytes(read(path))
+
+
+@options.grouped
+def generator(
+    sketch: options.SketchFile,
+    asked: StrictFitOptions,
+    max_iter: Annotated[int, typer.Option(min=1, help="Largest number of training steps.")] = 4000,
+    seed: options.Seed = 0,
+    progress: options.Progress = None,
+) -> None:
+    """Learn a network that generates rows; needs torch.
+
+    The sketch is one of a design for --task generator. Rows are made by sketchlearn sample.
+
+    \b
+    Example:
+      sketchlearn sketch day1.csv --task generator -o day1.sketch
+      sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
+      sketchlearn sample model.safetensors -n 10
+    """
+    shown = sys.stderr.isatty() if progress is None else progress
+    estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(shown))
+    model, records, warned = _fitted(estimator, sketch, asked)
+    figures = {
+        "type": "generator",
+        "residual": model.residual_,
+        "misfit": model.misfit_,
+        "iterations": model.n_iter_,
+        "n_records": model.sketch_.count,
+    }
+    residual, misfit = in_digits(model.residual_), in_digits(model.misfit_)
+    line = f"{model.n_iter_} steps, from {records}: residual {residual}, {misfit} times the noise squared"
+    _give_model(model, [line], asked, warned, **figures)
+
+
+@options.grouped
+def foreign(
+    context: typer.Context,
+    sketch: options.SketchFile,
+    asked: FitOptions,
+    seed: options.Seed = 0,
+) -> None:
+    """Learns the task of another package that the command is called after."""
+    task = tasks()[str(context.info_name)]
+    estimator = task.load()()
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=seed)
+    model, records, warned = _fitted(estimator, sketch, asked)
+    _give_model(model, [f"{task.title}, from {records}"], asked, warned)
+
+
+def _fitted(estimator: Any, sketch: str, asked: FitOptions, **more: Any) -> tuple[Any, str, list[str]]:
+    """The estimator, fitted to a sketch file; the number of records in words; and warnings about the fit."""
+    check_paths([sketch, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = read_sketch(sketch, asked.trusted)
+    with fit_warnings() as warned:
+        model = estimator.fit_sketch(loaded, **more)
+    return model, records_in_words(loaded.count), warned
+
+
+def _give_model(model: Any, lines: list[str], asked: FitOptions, warned: list[str], **more: Any) -> None:
+    """Writes a model file and reports what it holds, and more figures; a warning sets the exit code of --strict."""
+    from sketchlearn.estimators.files import model_to_bytes
+
+    data = model_to_bytes(model)
+    if asked.output is not None:
+        write(asked.output, data)
+    held = json_module.loads(data) if data[:1] == b"{" else {}  # generators are not written as JSON
+    tell(asked.json, {**held, **more, "output": asked.output, "warnings": warned}, *lines, output=asked.output)
+    if asked.strict and warned:
+        raise typer.Exit(DOUBTFUL)
+
 
 #: what people call kinds of models, and the command for it
 OTHER_NAMES = {
@@ -52,7 +508,7 @@ class Fits(TyperGroup):
         if own is not None or task is None:
             return own
         app = typer.Typer(rich_markup_mode=None)
-        app.command(cmd_name, help=f"Learn: {task.title}.")(foreign)
+        app.command(cmd_name, cls=options.GroupedHelp, help=f"Learn: {task.title}.")(foreign)
         return typer.main.get_command(app)
 
 
@@ -71,8 +527,8 @@ fit = typer.Typer(
     cls=Fits, no_args_is_help=True, rich_markup_mode=None, help="Learn a model from a sketch, to a model file."
 )
 for name in ("kmeans", "kmedians"):
-    fit.command(name, help=CLUSTER_HELP[name])(clusters)
-fit.command()(gmm)
-fit.command("stable", help=CLUSTER_HELP["stable"])(clusters)
+    fit.command(name, cls=options.GroupedHelp, help=CLUSTER_HELP[name])(clusters)
+fit.command(cls=options.GroupedHelp)(gmm)
+fit.command("stable", cls=options.GroupedHelp, help=CLUSTER_HELP["stable"])(clusters)
 for command in (generator, pca, ica, subspaces, regression, kernel, classifier):
-    fit.command()(command)
+    fit.command(cls=options.GroupedHelp)(command)

@@ -1,11 +1,17 @@
-"""Arguments and options that the verbs share."""
+"""Arguments and options that the commands share."""
 
 from __future__ import annotations
 
+import csv
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial, wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from sketchlearn.core.packages import required
 from sketchlearn.estimators.registry import DESIGNS, designs
@@ -16,6 +22,59 @@ NeighborsOption = Annotated[Neighbors, typer.Option(help="Hide whether a record 
 Covariance = StrEnum("Covariance", ["full", "tied", "diag", "spherical"])
 
 AUTO, ALL, NONE = "auto", "all", "none"
+#: options that help lists under a head of their own, as few need them
+_reading = partial(typer.Option, rich_help_panel="Reading tables")
+_designing = partial(typer.Option, rich_help_panel="The operator")
+running = partial(typer.Option, rich_help_panel="Running")
+_signing = partial(typer.Option, rich_help_panel="Signatures")
+
+
+class GroupedHelp(TyperCommand):
+    """A command whose help lists its options in groups; without rich, which takes longer to import than all else."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                default = "Arguments" if param.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(record)
+        for name, records in filter(all, groups.items()):
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+
+def grouped(function: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer takes it: the options of a dataclass, in the place of a parameter that takes one."""
+    parameters, groups = list[inspect.Parameter](), dict[str, tuple[Any, list[str]]]()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        own, kind = [parameter], parameter.annotation
+        if is_dataclass(kind):
+            hints = get_type_hints(kind, include_extras=True)
+            chosen = [field for field in fields(kind) if hasattr(hints[field.name], "__metadata__")]
+            own = [parameter.replace(name=one.name, default=one.default, annotation=hints[one.name]) for one in chosen]
+            groups[parameter.name] = kind, [one.name for one in chosen]
+        parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        made = {name: kind(**{own: given.pop(own) for own in names}) for name, (kind, names) in groups.items()}
+        function(**given, **made)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def columns_from(text: str) -> tuple[Any, ...]:
+    """The columns of `--columns a,b`: names, or positions if all are whole numbers.
+
+    >>> columns_from("a, b"), columns_from("0,2")
+    (('a', 'b'), (0, 2))
+    """
+    names = tuple(name.strip() for name in next(csv.reader([text]), []))
+    if not all(names):
+        raise typer.BadParameter(f"{text!r}: give names with commas between them, such as a,b")
+    return tuple(map(int, names)) if all(name.isdecimal() for name in names) else names
 
 
 def _number(text: Any, otherwise: str = "") -> int:
@@ -96,51 +155,57 @@ DesignComponents = Annotated[
     ),
 ]
 MaxClusters = Annotated[int, typer.Option(min=1, help="The largest number of clusters to look at.")]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to read: names, or positions from 0.")]
-Exclude = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to leave out: names, or positions.")]
+Columns = Annotated[
+    Any, _reading(parser=columns_from, metavar="A,B,...", help="Columns to read: names, or positions from 0.")
+]
+Exclude = Annotated[
+    Any, _reading(parser=columns_from, metavar="A,B,...", help="Columns to leave out: names, or positions.")
+]
 SchemaOption = Annotated[
     str | None,
-    typer.Option(
+    _reading(
         "--schema", metavar="auto|FILE", help="Take text, categories, dates and flags, too: as proposed, or by a file."
     ),
 ]
-NumericOnly = Annotated[
-    bool, typer.Option("--numeric-only", help="Leave out columns that are not numbers, and say which.")
-]
+NumericOnly = Annotated[bool, _reading("--numeric-only", help="Leave out columns that are not numbers, and say which.")]
 Delimiter = Annotated[
     str | None,
-    typer.Option(metavar="CHARACTER", help="What is between the cells of CSV (tab for tabs); by default as seen."),
+    _reading(metavar="CHARACTER", help="What is between the cells of CSV (tab for tabs); by default as seen."),
 ]
-Decimal = Annotated[str | None, typer.Option(metavar="[.|,]", help="The decimal point of CSV; by default as seen.")]
+Decimal = Annotated[str | None, _reading(metavar="[.|,]", help="The decimal point of CSV; by default as seen.")]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
+    _reading("--header/--no-header", help="Whether the first line names columns; by default unless it is numbers."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The encoding of CSV that is not UTF-8, such as cp1252 or latin-1.")
+    str | None, _reading(metavar="NAME", help="The encoding of CSV that is not UTF-8, such as cp1252 or latin-1.")
 ]
-NullsOption = Annotated[Nulls, typer.Option(help="Refuse missing values, or drop rows that have any.")]
+NullsOption = Annotated[Nulls, _reading(help="Refuse missing values, or drop rows that have any.")]
 UnitColumn = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Ids of people (or the like) that releases shall protect, instead of rows."),
+    Any,
+    typer.Option(
+        parser=columns_from,
+        metavar="COLUMN",
+        help="Ids of people (or the like) that releases shall protect, instead of rows.",
+    ),
 ]
 RowsPerUnit = Annotated[
     int | None, typer.Option(min=1, help="With --unit: how many rows of each of them count at most.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
+Seed = Annotated[int, running(min=0, help="Seed of all random choices.")]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")
+    str | None, _signing("--key", metavar="FILE", help="Sign the sketch with this private key: see keygen.")
 ]
 Trusted = Annotated[
     list[str] | None,
-    typer.Option(
+    _signing(
         "--trusted", metavar="FILE", help="Accept only sketches signed by this public key; give it again for more keys."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output, for machines.")]
 Progress = Annotated[
     bool | None,
-    typer.Option("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
+    running("--progress/--no-progress", help="Show progress on standard error; by default if it is a terminal."),
 ]
 
 
@@ -152,32 +217,30 @@ def _known_task(name: str) -> str:
 
 TaskOption = Annotated[
     str,
-    typer.Option(
-        metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."
-    ),
+    _designing(metavar=f"[{'|'.join(DESIGNS)}]", callback=_known_task, help="What will be learned from the sketches."),
 ]
 DesignTargets = Annotated[
-    str | None,
-    typer.Option(
+    Any,
+    _designing(
         "--targets",
+        parser=columns_from,
         metavar="A,B,...",
         help="For --task kernel: names or positions of the targets; by default the last column.",
     ),
 ]
-Frequencies = Annotated[int | None, typer.Option(min=1, help="Size of the sketch; by default 10 per parameter.")]
+Frequencies = Annotated[int | None, _designing(min=1, help="Size of the sketch; by default 10 per parameter.")]
 Subsample = Annotated[
     Any,
-    typer.Option(
+    _designing(
         parser=_touched,
         metavar="auto|all|R",
         help="How many frequencies a record contributes to; auto takes fewer where --n-rows is large.",
     ),
 ]
-Wave = Annotated[str, typer.Option(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; by default all cores.")]
+Wave = Annotated[str, _designing(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")]
+Jobs = Annotated[int | None, running("--jobs", "-j", help="Threads; by default all cores.")]
 DeviceOption = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto."),
+    str | None, running("--device", metavar="NAME", help="Where features are computed: cpu, cuda, cuda:1 or auto.")
 ]
 
 
@@ -194,18 +257,17 @@ Plot = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    typer.Option(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),
+    _designing(min=1, help="Keep this many rows in each sketch, in the clear, for clusters and standard errors."),
 ]
 Standardize = Annotated[
-    bool,
-    typer.Option("--standardize", help="Measure errors in standard deviations, so that units do not matter."),
+    bool, _designing("--standardize", help="Measure errors in standard deviations, so that units do not matter.")
 ]
 Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
+    bool, _designing("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
 ]
 Directions = Annotated[
     Any,
-    typer.Option(
+    _designing(
         "--directions",
         parser=_directions,
         metavar="auto|none|P",
@@ -213,9 +275,10 @@ Directions = Annotated[
     ),
 ]
 Along = Annotated[
-    str | None,
-    typer.Option(
+    Any,
+    _designing(
         "--along",
+        parser=columns_from,
         metavar="A,B,...",
         help="Columns that are not clustered on, but summed in each cluster: names or positions.",
     ),
@@ -232,7 +295,7 @@ AssumePublicSample = Annotated[
     typer.Option("--assume-public-sample", help="The rows of --sample are public: a private sketch takes no others."),
 ]
 MinRecords = Annotated[
-    int, typer.Option(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
+    int, running(min=0, help="Warn of an exact sketch of fewer records, which gives them back; 0 never warns.")
 ]
 SafeCsv = Annotated[
     bool, typer.Option("--safe-csv", help="Put ' before text that a spreadsheet would take for a formula.")
@@ -242,3 +305,42 @@ StrictAlarms = Annotated[bool, typer.Option("--strict", help="Exit with code 3 i
 Decoder = Annotated[
     str, typer.Option(help="auto, ompr, splitting, shift, amp, genetic; for k-means also dirac-ompr, dirac-omp.")
 ]
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV is read."""
+
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    header: Header = None
+    encoding: Encoding = None
+
+    def csv_arguments(self) -> dict[str, Any]:
+        """The arguments of `source` that they stand for."""
+        delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+        if delimiter is not None and len(delimiter) != 1:
+            raise typer.BadParameter(f"--delimiter must be one character, such as ';', or tab, not {delimiter!r}")
+        if self.decimal not in (None, ".", ","):
+            raise typer.BadParameter(f"--decimal must be . or , and not {self.decimal!r}")
+        return {"delimiter": delimiter, "decimal": self.decimal, "header": self.header, "encoding": self.encoding}
+
+
+@dataclass(frozen=True)
+class ReadingOptions(CsvOptions):
+    """How tables are read.
+
+    >>> arguments = ReadingOptions(delimiter="tab", exclude=("id", "name")).arguments()
+    >>> arguments["exclude"], arguments["delimiter"]
+    (('id', 'name'), '\\t')
+    """
+
+    columns: Columns = None
+    exclude: Exclude = None
+    numeric_only: NumericOnly = False
+    nulls: NullsOption = Nulls.error
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `source` that they stand for."""
+        chosen = {"columns": self.columns, "exclude": self.exclude or (), "numeric_only": self.numeric_only}
+        return {**chosen, "nulls": self.nulls.value, **self.csv_arguments()}

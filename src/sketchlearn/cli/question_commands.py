@@ -1,48 +1,305 @@
-"""`sketchlearn compare`, `watch`, `marginal`, `choose` and `explain`: questions that sketches answer."""
+"""`sketchlearn info`, `choose`, `compare`, `watch`, `marginal`, `explain`, `report`: what files and sketches tell."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
+import json as json_module
+import os
 import re
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli.descriptions import records_in_words
-from sketchlearn.cli.error_messages import DOUBTFUL, misused, warn
-from sketchlearn.cli.input_output import check_paths, named, read_sketch, report
-from sketchlearn.cli.option_messages import in_options
-from sketchlearn.cli.options import (
-    AssumePublicSample,
-    Decimal,
-    Decoder,
-    Delimiter,
-    Encoding,
-    ExplainedComponents,
-    Header,
-    Json,
-    MaxClusters,
-    Plot,
-    Progress,
-    Sample,
-    Seed,
-    SketchFile,
-    StrictAlarms,
-    Trusted,
+from sketchlearn.cli import options
+from sketchlearn.cli.errors import DOUBTFUL, misused, warn
+from sketchlearn.cli.files import (
+    STANDARD,
+    SampleFiles,
+    check_paths,
+    keys_from,
+    model_from,
+    named,
+    naming,
+    read,
+    read_sketch,
+    tell,
+    write,
 )
-from sketchlearn.cli.sample_files import SampleFiles
+from sketchlearn.cli.tables import (
+    COLUMNS_SHOWN,
+    TABLES,
+    certainty_lines,
+    cluster_figures,
+    cluster_table,
+    column_facts,
+    kept_in_words,
+    measured,
+    records_in_words,
+)
 from sketchlearn.core.messages import in_digits
+from sketchlearn.estimators.registry import Task
+
+if TYPE_CHECKING:
+    from sketchlearn.features.operator import Operator
+    from sketchlearn.sketch.sums import Sketch
+
+
+Facts = tuple[dict[str, Any], list[tuple[str, str]]]
+
+
+def info(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="A sketch, design, model or schema; - is standard input.", show_default=False
+        ),
+    ] = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
+) -> None:
+    """Say what a sketch, design, model or schema file holds; without a file, what this machine computes with.
+
+    \b
+    Example:
+      sketchlearn info
+      sketchlearn info day1.sketch
+      sketchlearn info design.json --json
+    """
+    if file is None:
+        _report_facts(json, *_of_machine())
+        return
+    keys, data = keys_from(trusted), read(file)
+    with naming(file):
+        reader = _reader(data)
+        if keys is not None and reader is not _of_sketch:
+            raise ValueError("designs, models and schemas are not signed: leave out --trusted")
+        signature, signed = _signature(data, keys) if reader is _of_sketch else ({}, [])
+        figures, rows = reader(data)
+    digest = hashlib.sha256(data).hexdigest()
+    figures |= {**signature, "file": file, "bytes": len(data), "sha256": digest}
+    rows += [*signed, ("size", f"{len(data):,} bytes"), ("SHA-256", digest)]
+    _report_facts(json, figures, rows)
+
+
+def _report_facts(json: bool, figures: dict[str, Any], rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    tell(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
+
+
+def _of_machine() -> Facts:
+    """The version, the processor's kernel and threads, and the GPUs."""
+    from sketchlearn.core.packages import __version__
+    from sketchlearn.kernels import dispatch as kernel
+    from sketchlearn.kernels.gpu.driver import DeviceError, devices
+
+    threads = kernel.n_threads(None)
+    try:
+        found, why = [own.name for own in devices("cuda")], ""
+    except DeviceError as error:
+        found, why = [], str(error)
+    figures = {"version": __version__, "kernel": kernel.active, "threads": threads, "gpus": found}
+    rows = [("sketchlearn", __version__), ("processor", f"{threads} threads, kernel {kernel.active}")]
+    return figures, rows + ([(f"cuda:{n}", name) for n, name in enumerate(found)] or [("GPU", f"none: {why}")])
+
+
+def _reader(data: bytes) -> Callable[[bytes], Facts]:
+    """The function that reads files of this kind."""
+    from sketchlearn.core.containers import CLASSES, parsed
+    from sketchlearn.core.limits import FormatError
+    from sketchlearn.files.sketches import kind_of
+
+    readers = {"sketch": _of_sketch, "design": _of_design, "model": _of_model, "schema": _of_schema}
+    if (kind := kind_of(data)) is not None:
+        return readers[kind]
+    if data.lstrip()[:1] != b"{":
+        return _of_sketch
+    if parsed(data).get("kind") == CLASSES:
+        return _of_classes
+    raise FormatError("neither a sketch nor a design, a model or a schema")
+
+
+def _of_sketch(data: bytes) -> Facts:
+    from sketchlearn.files.sketches import from_bytes
+
+    sketch = from_bytes(data)
+    operator: Any = sketch.operator
+    figures, rows = _of_operator(operator)
+    content = _content(sketch)
+    figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums), "content": content}
+    rows.append(("content", f"{content} (SHA-256; equal sketches have the same)"))
+    records = records_in_words(sketch.count)
+    if sketch.ledger is not None:
+        figures["ledger"] = sketch.ledger.to_json()
+        kind = "private sketch"
+        if sketch.lacks_shares:
+            kind, records = "share of noise, not private yet", f"{records}, by a noisy count"
+        return figures, [("kind", kind), ("holds", records), *rows, ("privacy", str(sketch.ledger))]
+    figures |= {"skipped": sketch.skipped, "clipped": sketch.clipped}
+    notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
+    if sketch.kept is not None:
+        figures["rows"] = len(sketch.kept)
+        notes.insert(0, ("rows", kept_in_words(sketch.kept)))
+    if sketch.unit is not None:
+        figures |= sketch.unit.to_json()
+        notes.insert(0, ("units", str(sketch.unit)))
+    if sketch.clipped:
+        notes.append(("clipped rows", f"{sketch.clipped:,}"))
+    return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
+
+
+def _content(sketch: Sketch) -> str:
+    """SHA-256 of all that `==` compares: kept rows and notes depend on what was added and taken out again."""
+    operator: Any = sketch.operator
+    ledger = None if sketch.ledger is None else sketch.ledger.to_json()
+    compared = json_module.dumps([operator.identity, sketch.units, sketch.bits, ledger], sort_keys=True)
+    return hashlib.sha256(compared.encode() + sketch.sums.astype("<i8").tobytes()).hexdigest()
+
+
+def _signature(data: bytes, trusted: frozenset[str] | None) -> Facts:
+    """Whose key signed a sketch, which is refused if that is not one of the trusted ones."""
+    from sketchlearn.core.containers import unpack
+    from sketchlearn.core.signatures import check_signature, signer
+
+    description = unpack(data)[1]
+    if trusted is not None:
+        check_signature(data, description, trusted)
+    key = signer(description)
+    if key is None:
+        return {"signed_by": None, "trusted": False}, [("signed by", "nobody")]
+    known = "a trusted key" if trusted is not None else "not compared with any trusted key: give --trusted"
+    return {"signed_by": key, "trusted": trusted is not None}, [("signed by", f"{key} ({known})")]
+
+
+def _of_design(data: bytes) -> Facts:
+    from sketchlearn.files.designs import design_from_bytes
+
+    operator, made = design_from_bytes(data)
+    figures, rows = _of_operator(operator)
+    notes = ", ".join(f"{name.replace('_', ' ')} {made[name]}" for name in sorted(made) if name != "bounds")
+    if operator.keeping is not None:
+        size = operator.keeping.size
+        figures["rows"] = size
+        rows.append(("rows", f"each sketch keeps up to {size:,} of the records, in the clear; this file has none"))
+    return {"kind": "design", "made": made, **figures}, [("kind", "design"), *rows, ("made for", notes or "unknown")]
+
+
+def _of_classes(data: bytes) -> Facts:
+    from sketchlearn.estimators.files import selected_from_bytes
+
+    selected = selected_from_bytes(data)
+    figures = {"kind": "classes", "labels": list(selected), "ledger": selected.ledger.to_json()}
+    names = ", ".join(map(str, selected)) or "none"
+    return figures, [("kind", "selected classes"), ("classes", names), ("privacy", str(selected.ledger))]
+
+
+def _of_schema(data: bytes) -> Facts:
+    from sketchlearn.files.designs import schema_from_bytes
+    from sketchlearn.rows.schemas.table_schema import SchemaColumns
+
+    schema = schema_from_bytes(data)
+    origin = "proposed from rows" if schema.proposed else "written"
+    facts, columns = column_facts(SchemaColumns(schema), len(schema.encoded_names))
+    return {"kind": "schema", **facts, "schema": schema.to_json()}, [("kind", f"schema, {origin}"), *columns]
+
+
+def _of_operator(operator: Operator) -> Facts:
+    from sketchlearn.features.fourier import FourierFeatures
+    from sketchlearn.inference.errors.kernel_bounds import kernel_in_words
+
+    facts, columns = column_facts(operator.columns, operator.n_features)
+    figures: dict[str, Any] = {
+        "operator": operator.to_json(),
+        "words": operator.in_words,
+        **facts,
+        "n_features": operator.n_features,
+        "identity": operator.identity,
+    }
+    identity = f"{operator.identity} (SHA-256; equal operators have the same)"
+    rows = [("operator", operator.in_words), *columns, ("operator digest", identity)]
+    if (waves := operator.part(FourierFeatures)) is not None:
+        rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
+    units = operator.error_units
+    if units is not None:
+        figures["error_units"] = units
+        pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
+        shown = ", ".join(f"{name} {in_digits(unit)}" for name, unit in pairs)
+        more = ", ..." if len(units) > COLUMNS_SHOWN else ""
+        rows.insert(-1, ("errors", f"count in standard deviations: {shown}{more}"))
+    return figures, rows
+
+
+def _of_model(data: bytes) -> Facts:
+    # scikit-learn takes a second to import, and sketches do not need it
+    from sketchlearn.estimators.base.components import FittedComponents
+    from sketchlearn.estimators.files import model_from_bytes
+    from sketchlearn.estimators.registry import task_of
+
+    model: Any = model_from_bytes(data)
+    task = task_of(model)
+    parts = isinstance(model.fitted_model(), FittedComponents)
+    figures, rows = _of_clusters(model, task) if parts else _of_task(model, task)
+    if task.name in TABLES:
+        figures["error_bars"] = model.error_bars().to_json()
+        rows += [("", line) for line in TABLES[task.name](model) + certainty_lines(model)]
+    if model.privacy_ is None:
+        return figures, rows
+    return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]
+
+
+def _of_clusters(model: Any, task: Task) -> Facts:
+    """Of clusters and mixtures."""
+    from sketchlearn.estimators.base.components import FittedMixture
+
+    outcome, k = model.outcome_, len(model.weights_)
+    figures, rows = _of_task(model, task)
+    figures |= {
+        "n_components": k,
+        "residual": outcome.residual,
+        "misfit": outcome.misfit,
+        "status": outcome.status.name,
+        f"{model.fitted_model().kind_of_part}s": cluster_figures(model),
+    }
+    if hasattr(model, "row_mean"):
+        figures["row_mean"] = model.row_mean().to_json()
+    rows[0] = ("kind", f"model, {task.title} with k = {k}")
+    rows.append(("fit", f"{outcome.status.value} ({outcome.misfit_in_words})"))
+    learned = model.fitted_model()
+    if isinstance(learned, FittedMixture):
+        figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
+        rows.append(("fit test", learned.fit_in_words))
+    rows += measured(model)
+    return figures, rows + [("", line) for line in cluster_table(model)]
+
+
+def _of_task(model: Any, task: Task) -> Facts:
+    """Of all models."""
+    facts, columns = column_facts(model.columns_, model.n_features_in_)
+    figures = {
+        "kind": "model",
+        "type": task.name,
+        "n_features": model.n_features_in_,
+        **facts,
+        "records": model.n_records_,
+    }
+    rows = [
+        ("kind", f"model, {task.title}"),
+        ("learned from", records_in_words(model.n_records_)),
+        *columns,
+    ]
+    return figures, rows
 
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="A sketch file; - is standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another of the same operator.")],
-    plot: Plot = None,
-    trusted: Trusted = None,
-    strict: StrictAlarms = False,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    strict: options.StrictAlarms = False,
+    json: options.Json = False,
 ) -> None:
     """Say how far two sketches are apart, and whether by chance.
 
@@ -71,7 +328,7 @@ def compare(
     figures |= {"apart": dataclasses.asdict(apart)}
     counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
     found = [str(drift), f"Distance of the two distributions: {apart}."]
-    report(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
+    tell(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
     if strict and drift.differ:
         raise typer.Exit(DOUBTFUL)
 
@@ -79,10 +336,10 @@ def compare(
 def watch(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
     level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    strict: StrictAlarms = False,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    strict: options.StrictAlarms = False,
+    json: options.Json = False,
 ) -> None:
     """Say whether, and since when, the records of a stream changed.
 
@@ -118,7 +375,7 @@ def watch(
         steps.append({**facts, "drift": drift, "words": words})
     alarms = sum(change.alarm for change in changes)
     figures = {"alarms": alarms, "level": level, "plot": plot, "steps": steps}
-    report(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
+    tell(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
     if strict and alarms:
         raise typer.Exit(DOUBTFUL)
 
@@ -139,12 +396,12 @@ def _numbers(path: str) -> list[int]:
 
 
 def marginal(
-    sketch: SketchFile,
+    sketch: options.SketchFile,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="Name of the column, or its position from 0.")],
     bins: Annotated[int, typer.Option(min=1, help="Number of bins.")] = 20,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    json: Json = False,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Draw the histogram of one column, from the sketch alone.
 
@@ -160,23 +417,19 @@ def marginal(
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
     if plot is not None:
         plot_marginal(found, plot)
-    report(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
+    tell(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
 
 
+@options.grouped
 def choose(
-    sketch: SketchFile,
-    max_clusters: MaxClusters = 20,
-    sample: Sample = None,
-    assume_public_sample: AssumePublicSample = False,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    header: Header = None,
-    encoding: Encoding = None,
-    seed: Seed = 0,
-    plot: Plot = None,
-    trusted: Trusted = None,
-    progress: Progress = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    sample: SampleFiles,
+    max_clusters: options.MaxClusters = 20,
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+    trusted: options.Trusted = None,
+    progress: options.Progress = None,
+    json: options.Json = False,
 ) -> None:
     """Say how many clusters there are, and how sure that is.
 
@@ -191,33 +444,32 @@ def choose(
     from sketchlearn.estimators.choosing import choose_k
     from sketchlearn.views.pictures import plot_choice
 
-    files = SampleFiles.of(sample, assume_public_sample, delimiter, decimal, header, encoding)
-    check_paths([sketch, *files.paths, *(trusted or [])], [plot])
+    check_paths([sketch, *sample.paths, *(trusted or [])], [plot])
     loaded = read_sketch(sketch, trusted)
     shown = sys.stderr.isatty() if progress is None else progress
     choice = choose_k(
         loaded,
         max_clusters,
-        files.rows(loaded.operator, seed),
-        assume_public_sample=files.assume_public,
+        sample.rows(loaded.operator, seed),
+        assume_public_sample=sample.assume_public_sample,
         random_state=seed,
         progress=shown,
     )
     if plot is not None:
         plot_choice(choice, plot)
-    sentences = list(map(in_options, choice.sentences))
-    report(
+    sentences = list(choice.sentences)
+    tell(
         json, {"sketch": sketch, "plot": plot, "sentences": sentences, **choice.to_json()}, *sentences, *choice.table()
     )
 
 
 def explain(
-    sketch: SketchFile,
-    n_components: ExplainedComponents = None,
-    decoder: Decoder = "auto",
-    seed: Seed = 0,
-    trusted: Trusted = None,
-    json: Json = False,
+    sketch: options.SketchFile,
+    n_components: options.ExplainedComponents = None,
+    decoder: options.Decoder = "auto",
+    seed: options.Seed = 0,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
 ) -> None:
     """Say whether a sketch can tell clusters apart, or why not.
 
@@ -234,5 +486,50 @@ def explain(
         raise misused(f"give the number of clusters to look for: sketchlearn explain {sketch} -k K")
     told = explain(loaded, n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
-    sentences = list(map(in_options, told.sentences))
-    report(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)
+    sentences = list(told.sentences)
+    tell(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)
+
+
+def report(
+    sketch: options.SketchFile,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of clusters or components: see fit.")],
+    output: options.Output,
+    against: Annotated[
+        str | None, typer.Option(metavar="SKETCH", help="An earlier sketch of the same design: say what changed since.")
+    ] = None,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
+) -> None:
+    """Make a page about a sketch and its clusters, for people to read.
+
+    It is one HTML file without scripts: the clusters and what sets them apart, how sure they are, what the data are,
+    and the privacy. Sketches of a design with --rows tell the most. The page of an exact sketch or model is personal
+    data, and is written for its owner alone.
+
+    \b
+    Example:
+      sketchlearn report day1.sketch model.json -o report.html
+      sketchlearn report day2.sketch model.json --against day1.sketch -o report.html
+    """
+    from sketchlearn.estimators.base.components import FittedComponents
+    from sketchlearn.views.report.page import is_private, report_page
+
+    check_paths([sketch, model, against], [output], json=json)
+    records, learned = read_sketch(sketch, trusted), model_from(model)
+    if not isinstance(learned.fitted_model(), FittedComponents):
+        raise misused(
+            f"{model} has no clusters or components to report on: give one of fit kmeans, kmedians, gmm or stable"
+        )
+    earlier = None if against is None else read_sketch(against, trusted)
+    title = "Report" if sketch == STANDARD else f"Report on {os.path.basename(sketch)}"
+    page = report_page(records, learned, against=earlier, title=title)
+    write(output, page.encode(), owner_only=not is_private(records, learned))
+    parts = learned.fitted_model()
+    k, noun = len(parts.weights), parts.kind_of_part
+    figures = {"output": output, "records": records.count, "bytes": len(page.encode()), f"{noun}s": k}
+    said = f"{output}: {records_in_words(records.count)}, {k:,} {noun}{'' if k == 1 else 's'}"
+    rows = records.kept is not None and len(records.kept) > 0
+    advice = [] if rows or records.ledger is not None else [
+        f"The page cannot say what sets the {noun}s apart: the sketch keeps no rows (see design --rows)."
+    ]  # fmt: skip
+    tell(json, figures, said, *advice, output=output)

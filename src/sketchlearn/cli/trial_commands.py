@@ -1,4 +1,4 @@
-"""`sketchlearn benchmark` and `demo`: sketchlearn tried on generated rows."""
+"""`sketchlearn benchmark` and `demo`: sketchlearn on generated rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli.input_output import report
-from sketchlearn.cli.options import Json
+from sketchlearn.cli import options
+from sketchlearn.cli.files import tell
 
 D, M, K = 10, 1000, 10  # columns, frequencies and clusters
 REPEATS = 3  # the shortest of a few times is the least disturbed one
@@ -16,7 +16,7 @@ REPEATS = 3  # the shortest of a few times is the least disturbed one
 
 def benchmark(
     n_rows: Annotated[int, typer.Option("--rows", min=1000, help="How many rows to sketch.")] = 200_000,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure how fast this machine sketches and decodes.
 
@@ -50,12 +50,12 @@ def benchmark(
     seconds = timeit.timeit(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
     figures["decoding_seconds"] = seconds
     lines.append(f"  {f'decoding, {K} clusters':44}{seconds:14.2f} s")
-    report(json, figures, *lines)
+    tell(json, figures, *lines)
 
 
 def demo(
     rows: Annotated[int, typer.Option(min=100_000, help="How many rows to generate.")] = 10_000_000,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Sketch rows in two ways: the results are identical.
 

@@ -1,59 +1,41 @@
-"""The HTTP application: who asks, how much they may send, and refusals as one sentence each."""
+"""The HTTP application: it finds the token, bounds the body, and answers each refusal with one sentence."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from sketchlearn.collector import hidden_routes, report_routes, routes
 from sketchlearn.collector.background import Housekeeper
-from sketchlearn.collector.endpoints import (
-    ENDPOINTS,
-    FOR_EVER,
-    LARGEST_JSON,
-    Answer,
-    Endpoint,
-    openapi_document,
-    time_of,
-)
+from sketchlearn.collector.endpoints import Answer, Call, Endpoint
 from sketchlearn.collector.limits import BodiesUnderWay, Identification, Rates, address_of, whole_body
 from sketchlearn.collector.metrics import Metrics
-from sketchlearn.collector.refusals import STATUS, RefusalError
+from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.routes import ENDPOINTS
 from sketchlearn.collector.senders import Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.views import SenderView, View
 
-T = TypeVar("T")
 _LOG = logging.getLogger("sketchlearn.collector")
-SECURITY_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
+_UNROUTED = {  # kinds and sentences of what Starlette refuses, by status
+    404: ("not found", "there is nothing at this address"),
+    405: ("method", "this address does not take this method"),
 }
-_SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-_KINDS = {status: kind for kind, status in reversed(STATUS.items())}
-_SENTENCES = {404: "there is nothing at this address", 405: "this address does not take this method"}
 
 
 class Service:
-    """What all calls share."""
+    """What all requests share: the store, the metrics and the limits."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.metrics = store, Metrics()
         self.under_way, self.rates, self.identification = BodiesUnderWay(), Rates(), Identification(store)
-        self.document = openapi_document(ENDPOINTS)
         store.on_commit = self.metrics.group.observe
         store.on_change.append(self._count)
 
@@ -61,52 +43,10 @@ class Service:
         if kind == "report":
             self.metrics.reports.labels(collection).inc()
             self.metrics.records.labels(collection).inc(facts["records"])
+        elif kind == "refused":
+            self.metrics.refused.labels(collection, facts["reason"]).inc()
         elif kind == "alarm":
             self.metrics.alarms.labels(collection).inc()
-
-
-class Call:
-    """One request: its path, its query and its body, each checked when it is asked for. It knows no store."""
-
-    def __init__(self, service: Service, request: Request) -> None:
-        self.request, self.metrics, self.document = request, service.metrics, service.document
-        self.path: dict[str, str] = request.path_params
-        self.body = b""
-
-    async def form(self, *names: str, empty: bool = False) -> dict[str, Any]:
-        """The JSON object of the body, with no other names than these."""
-        found = {} if empty and not self.body else await self.thread(lambda: json_object(self.body))
-        for name in found:
-            if name not in names:
-                raise RefusalError(
-                    "malformed", f"the body has a name that means nothing here; known: {', '.join(names)}"
-                )
-        return found
-
-    def whole(self, name: str, least: int, most: int, default: int) -> int:
-        """A whole number of the query."""
-        text = self.request.query_params.get(name)
-        if text is None:
-            return default
-        if not text.isascii() or not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
-            raise RefusalError("malformed", f"{name} must be a whole number from {least:,} to {most:,}")
-        return int(text)
-
-    def time(self, name: str, default: T) -> float | T:
-        """A time of the query."""
-        text = self.request.query_params.get(name)
-        return default if text is None else time_of(text)
-
-    def bounds(self) -> tuple[int, int]:
-        """Start and end of a window, `from` and `to`; all there is, if they are not given."""
-        start, finish = self.time("from", 0), self.time("to", FOR_EVER)
-        if not start < finish:
-            raise RefusalError("malformed", "a window must end after it starts")
-        return int(start), int(finish)
-
-    async def thread(self, work: Callable[[], T]) -> T:
-        """Does what waits for the disk, or takes a while, in a thread."""
-        return await run_sync(work)
 
 
 def create_app(
@@ -116,113 +56,94 @@ def create_app(
     housekeeping_seconds: float | None = 5.0,
     webhook_hosts: Collection[str] = frozenset(),
 ) -> Starlette:
-    """The application of a store. `app.state.service` has what its calls share.
+    """The application of a store. `app.state.service` has what its requests share.
 
     Parameters
     ----------
     more_routes : for pages and the like; they come after the collector's own.
-    housekeeping_seconds : how often epochs are sealed and compared; None leaves it to `store.keep_house()`.
-    webhook_hosts : hosts with ports that alarms may be sent to although they are not of the internet.
+    housekeeping_seconds : seconds between runs of the background maintenance; None leaves it to `store.maintain()`.
+    webhook_hosts : hosts with ports that alarms may be sent to although their addresses are not public.
     """
-    assert all((routes, report_routes, hidden_routes))  # which have put their functions into the table
     service = Service(store)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        keeper = None
-        if housekeeping_seconds is not None:
-            keeper = Housekeeper(store, service.metrics, housekeeping_seconds, webhook_hosts)
+        if housekeeping_seconds is None:
+            yield
+            return
+        keeper = Housekeeper(store, service.metrics, housekeeping_seconds, webhook_hosts)
         try:
             yield
         finally:
-            if keeper is not None:
-                await run_sync(keeper.close)
+            await run_sync(keeper.close)
 
-    # most requests are reports: their route is looked at first
-    ordered = sorted(ENDPOINTS, key=lambda endpoint: endpoint.largest >= 0)
-    own: list[BaseRoute] = [_route(service, endpoint) for endpoint in ordered]
-    app = Starlette(
-        routes=[*own, *more_routes],
-        lifespan=lifespan,
-        exception_handlers={HTTPException: _no_route, Exception: _unexpected},
-    )
+    own = [
+        Route(one.path, _Guarded(service, one), methods=[one.method], name=one.handler.__name__) for one in ENDPOINTS
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _no_route, Exception: _unexpected}
+    app = Starlette(routes=[*own, *more_routes], lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.service = service
     return app
 
 
-class _Answered:
-    """A route as an ASGI application: a function would be wrapped in a dozen calls for each request."""
+class _Guarded:
+    """A route as an ASGI application: Starlette would wrap a function in a dozen calls for each request."""
 
     def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service, self._endpoint = service, endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        service, began = self._service, time.perf_counter()
-        call, view = Call(service, Request(scope, receive, send)), None
+        service, endpoint, began = self._service, self._endpoint, time.perf_counter()
+        call, view = Call(Request(scope, receive, send), endpoint, service.metrics), None
         try:
-            token = await self._identified(call)
-            view = self._view(call, token)
+            token = await self._identified(call.request) if endpoint.needs_token else None
+            view = endpoint.view.of(service.store, token, call.path.get("collection", ""))
             answer = await self._answer(call, token, view)
-            if self._endpoint.largest < 0 and isinstance(view, SenderView):
+            if endpoint.takes_report:
                 service.store.changed(view.collection.name, "report", records=answer.body["records"])
                 service.metrics.seconds.observe(time.perf_counter() - began)
         except RefusalError as refusal:
-            self._note(view, refusal)
-            answer = refused(refusal)
+            if endpoint.takes_report and view is not None:
+                service.store.note_refusal(view.collection, view.sender, refusal)
+                facts = {"reason": refusal.kind, "sentence": refusal.sentence}
+                service.store.changed(view.collection.name, "refused", **facts)
+            answer = _refused(refusal)
         except ClientDisconnect:
-            answer = refused(RefusalError("slow", "the connection ended before the whole body came"))
+            answer = _refused(RefusalError("slow", "the connection ended before the whole body came"))
         service.metrics.requests.labels(str(answer.status)).inc()
-        await _send(answer, send)
+        await answer(scope, receive, send)
 
-    async def _identified(self, call: Call) -> Token | None:
-        """The token of a request, where one is needed."""
-        if self._endpoint.view.scope is None:
-            return None
-        kind, _, text = call.request.headers.get("authorization", "").partition(" ")
+    async def _identified(self, request: Request) -> Token:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             raise RefusalError("unauthorised", "a token is needed: send it as Authorization: Bearer TOKEN")
-        return await self._service.identification.token(text.strip(), address_of(call.request))
+        return await self._service.identification.token(text.strip(), address_of(request))
 
-    def _view(self, call: Call, token: Token | None) -> View:
-        kind: type[Any] = self._endpoint.view
-        store = self._service.store
-        found: View = kind(store) if token is None else kind.of(store, token, call.path.get("collection", ""))
-        return found
-
-    async def _answer(self, call: Call, token: Token | None, view: View) -> Answer:
-        """Does what is asked for."""
-        endpoint, service, most = self._endpoint, self._service, self._endpoint.largest
-        if most < 0 and isinstance(view, SenderView):
+    async def _answer(self, call: Call, token: Token | None, view: Any) -> Answer:
+        """Reads the body within its limits, and then calls the handler."""
+        service, most = self._service, self._endpoint.largest
+        if most is None:
             rules = view.collection.rules
             most, wait = rules.largest_body, service.rates.take(view.sender, rules.reports_per_minute)
             if wait:
-                raise RefusalError(
-                    "too fast",
-                    f"a sender has {rules.reports_per_minute:,} reports a minute here: wait",
-                    retry_after=max(1, round(wait)),
-                )
+                sentence = f"a sender has {rules.reports_per_minute:,} reports a minute here: wait"
+                raise RefusalError("too fast", sentence, retry_after=max(1, round(wait)))
         if call.request.method in ("GET", "HEAD") or token is None:
-            return await endpoint.handler(call, view)
+            return await self._handled(call, view)
         with service.under_way.body(token.sender or token.id) as came:
             declared = call.request.headers.get("content-length")
-            call.body = await whole_body(call.request.stream(), declared, most or LARGEST_JSON, came)
-            return await endpoint.handler(call, view)
+            call.body = await whole_body(call.request.stream(), declared, most, came)
+            return await self._handled(call, view)
 
-    def _note(self, view: View | None, refusal: RefusalError) -> None:
-        """Counts a report that was refused, under its collection and sender as far as they are known."""
-        if self._endpoint.largest < 0 and isinstance(view, SenderView):
-            service, name = self._service, view.collection.name
-            service.store.note_refusal(view.collection, view.sender, refusal)
-            service.metrics.refused.labels(name, refusal.kind).inc()
-            service.store.changed(name, "refused", reason=refusal.kind, sentence=refusal.sentence)
+    async def _handled(self, call: Call, view: Any) -> Answer:
+        endpoint = self._endpoint
+        handler: Any = endpoint.handler
+        found = await (handler(call, view) if endpoint.takes_report else run_sync(handler, call, view))
+        return found if isinstance(found, Answer) else Answer(found, endpoint.status, endpoint.answers)
 
 
-def _route(service: Service, endpoint: Endpoint) -> Route:
-    return Route(endpoint.path, _Answered(service, endpoint), methods=[endpoint.method], name=endpoint.handler.__name__)
-
-
-def refused(refusal: RefusalError) -> Answer:
+def _refused(refusal: RefusalError) -> Answer:
     """A refusal as an answer: its sentence, and its kind for programs."""
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     if refusal.status == 401:
@@ -232,46 +153,11 @@ def refused(refusal: RefusalError) -> Answer:
     return Answer({"error": refusal.sentence, "kind": refusal.kind}, refusal.status, headers=headers)
 
 
-def response(answer: Answer) -> Response:
-    """An answer as Starlette sends it."""
-    headers = {**SECURITY_HEADERS, **answer.headers}
-    return Response(_bytes_of(answer), answer.status, headers, media_type=answer.media)
+async def _no_route(_request: Request, error: HTTPException) -> Answer:
+    kind, sentence = _UNROUTED.get(error.status_code, ("malformed", "the request was refused"))
+    return Answer({"error": sentence, "kind": kind}, error.status_code, headers=dict(error.headers or {}))
 
 
-async def _send(answer: Answer, send: Any) -> None:
-    """Sends an answer as `response` would."""
-    body = _bytes_of(answer)
-    more = {**answer.headers, "content-length": str(len(body)), "content-type": answer.media}
-    headers = [*_SECURITY, *((name.encode("latin-1"), value.encode("latin-1")) for name, value in more.items())]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _bytes_of(answer: Answer) -> bytes:
-    if isinstance(answer.body, bytes):
-        return answer.body
-    return json.dumps(answer.body, allow_nan=False, separators=(",", ":")).encode()
-
-
-async def _no_route(_request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    body = {"error": _SENTENCES.get(status, "the request was refused"), "kind": _KINDS.get(status, "malformed")}
-    return response(Answer(body, status, headers=headers))
-
-
-async def _unexpected(_request: Request, error: Exception) -> Response:
+async def _unexpected(_request: Request, error: Exception) -> Answer:
     _LOG.error("a request failed", exc_info=error)
-    body = {"error": "something went wrong in the collector, which has written it down", "kind": "error"}
-    return response(Answer(body, 500))
-
-
-def json_object(data: bytes) -> dict[str, Any]:
-    """The JSON object of a request."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise RefusalError("malformed", "the body must be a JSON object")
-    return found
+    return Answer({"error": "something went wrong in the collector, which has logged it", "kind": "error"}, 500)

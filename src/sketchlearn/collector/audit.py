@@ -1,4 +1,4 @@
-"""The audit log: what was done by whom, append-only, each entry with the digest of the one before it."""
+"""The audit log: a tamper-evident hash chain of actions, to which entries are only added."""
 
 from __future__ import annotations
 
@@ -9,13 +9,29 @@ from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.core.hash_chain import START, checked_entries, link
 
+COLLECTOR = "collector"  # who acts in background maintenance
 
-def note(transaction: Transaction, now: int, actor: str, action: str, **facts: Any) -> None:
-    """Adds an entry. `actor` is the id of a token, or "collector" for what happens by itself."""
-    entry = json.dumps({"time": in_iso(now / 1000), "actor": actor, "action": action, **facts}, sort_keys=True)
-    last = transaction.one("SELECT id, digest FROM audit ORDER BY id DESC LIMIT 1")
-    number, previous = (last[0] + 1, last[1]) if last else (1, START)
-    transaction.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number, entry, previous, link(previous, entry)))
+
+class Change(Transaction):
+    """A transaction whose actions are noted in the audit log.
+
+    Parameters
+    ----------
+    transaction : the transaction.
+    now : milliseconds since 1970.
+    actor : the id of a token, or "collector".
+    """
+
+    def __init__(self, transaction: Transaction, now: int, actor: str) -> None:
+        super().__init__(transaction.connection, transaction.mark)
+        self.now, self._actor = now, actor
+
+    def note(self, action: str, **facts: Any) -> None:
+        """Adds an entry to the audit log."""
+        about = {"time": in_iso(self.now / 1000), "actor": self._actor, "action": action}
+        entry = json.dumps({**about, **facts}, sort_keys=True)
+        number, previous = self.one("SELECT id, digest FROM audit ORDER BY id DESC LIMIT 1") or (0, START)
+        self.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number + 1, entry, previous, link(previous, entry)))
 
 
 def entries(transaction: Transaction, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:

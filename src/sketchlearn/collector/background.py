@@ -1,4 +1,4 @@
-"""What happens by itself: epochs are sealed and compared, retention is kept, alarms are sent."""
+"""Background maintenance: closes and compares epochs, deletes what is too old, forwards sums, sends alarms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import threading
 from collections.abc import Collection
 
 from sketchlearn.collector import webhooks
-from sketchlearn.collector.forwarding import pass_on
-from sketchlearn.collector.maintenance import note_delivery, undelivered_alarms
+from sketchlearn.collector.drift import note_delivery, undelivered_alarms
+from sketchlearn.collector.forwarding import forward
 from sketchlearn.collector.metrics import Metrics
+from sketchlearn.collector.secure_aggregation import open_epochs
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.two_collectors import open_what_is_over
 
 _LOG = logging.getLogger("sketchlearn.collector")
 
 
 class Housekeeper:
-    """A thread that keeps house every few seconds. `webhook_hosts` may be called although they are not public."""
+    """A thread that does the maintenance every few seconds. `webhook_hosts` may have addresses that are not public."""
 
     def __init__(
         self, store: Store, metrics: Metrics, seconds: float, webhook_hosts: Collection[str] = frozenset()
@@ -29,18 +29,18 @@ class Housekeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends after what is under way."""
+        """Waits for the work under way, and ends."""
         self._ended.set()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):
             try:
-                problems = [*self._store.keep_house(), *open_what_is_over(self._store), *pass_on(self._store)]
+                problems = [*self._store.maintain(), *open_epochs(self._store), *forward(self._store)]
                 self._send_alarms()
             except Exception as error:
-                _LOG.error("housekeeping failed, and is tried again", exc_info=error)
-                problems = ["housekeeping failed"]
+                _LOG.error("background maintenance failed, and is tried again", exc_info=error)
+                problems = ["background maintenance failed"]
             self._metrics.problems.set(len(problems))
             for problem in problems:
                 if problem not in self._said:

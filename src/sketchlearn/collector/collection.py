@@ -1,26 +1,71 @@
-"""The rules of a collection: a value, checked, with a JSON form."""
+"""Collections and their rules."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sketchlearn.collector.database import Row, Transaction
 from sketchlearn.collector.epoch_times import HOUR, SPANS, in_iso
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.values import shortened
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.files.sketches import KnownOperator
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
-from sketchlearn.sketch.sums import FEW_RECORDS, Sketch
+from sketchlearn.sketch.sums import Sketch
 
 REFUSE, NEXT = "refuse", "next"
 FIRST, SECOND = "first", "second"
 LARGEST_BODY = 64_000_000
 YEAR = 366 * 86400
 MOST = 2**53
+
+
+Check = Callable[[str, Any], None]
+
+
+def _boolean(name: str, given: Any) -> None:
+    if not isinstance(given, bool):
+        raise ValueError(f"{name} must be true or false")
+
+
+def _one_of(*known: str) -> Check:
+    def check(name: str, given: Any) -> None:
+        if not isinstance(given, str) or given not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(given)}")
+
+    return check
+
+
+def _whole(least: int, most: int) -> Check:
+    def check(name: str, given: Any) -> None:
+        if type(given) is not int or not least <= given <= most:
+            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, not {shortened(given)}")
+
+    return check
+
+
+def _number(least: float, most: float) -> Check:
+    def check(name: str, given: Any) -> None:
+        if type(given) not in (int, float) or not math.isfinite(given) or not least <= given <= most:
+            raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {shortened(given)}")
+
+    return check
+
+
+def _url(name: str, given: Any) -> None:
+    if not isinstance(given, str) or not 10 < len(given) <= 2000 or not re.fullmatch("https?://[!-~]+", given):
+        raise ValueError(f"{name} must be a URL that begins with http:// or https://, or null")
+
+
+def _rule(default: Any, check: Check) -> Any:
+    """A field of rules; None is allowed only as a default."""
+    return field(default=default, metadata={"check": check})
 
 
 @dataclass(frozen=True)
@@ -30,116 +75,87 @@ class Rules:
     Attributes
     ----------
     epoch : "hour" or "day", of UTC; it cannot be changed later.
-    grace_seconds : how long after its end an epoch still takes reports; then it is sealed.
-    late : what becomes of reports for a sealed epoch: "refuse" them, or count them in the "next" open one.
+    grace_seconds : how long after its end an epoch still takes reports; then it is closed.
+    late : what happens to reports for a closed epoch: "refuse" them, or count them in the "next" open one.
     skew_seconds : how far ahead a sender's clock may be; up to there, a time in the future counts as now.
     private_reports : take private sketches alone (with a ledger that needs no more shares).
     private_reading : tokens with the scope "read" get private releases alone, and reports must be such that releases
         can be made of them: without fractional weights, weights above 1, skipped files and batches that count twice.
-    disjoint : no record (or protected unit) is in two reports: then the largest epsilon holds for a sum, not their sum.
-    unit, rows_per_unit : reports are sketches of rows of such units (`operator.sketch(rows, unit="patient_id",
-        rows_per_unit=5)`), of at most so many rows each; releases then protect units.
+    disjoint : no record (or privacy unit) is in two reports: then the largest epsilon holds for a sum, not their sum.
+    unit, rows_per_unit : the privacy unit: reports are sketches of rows of such units (`operator.sketch(rows,
+        unit="patient_id", rows_per_unit=5)`), with at most `rows_per_unit` rows each; releases then protect units.
     min_records, min_reports : no sum is shown that has fewer records, or fewer reports, or differs by fewer from what
         was shown before. Private releases are not concerned: they have all records.
-    sealed_only : no sum is shown of an epoch before it is sealed; without it, two looks at an epoch that is still open
-        show what came between them.
+    sealed_only : no sum is shown of an epoch before it is closed; without it, two looks at an open epoch show what
+        came between them.
     largest_body : bytes of a report.
     records_per_report : the most records of one report.
     reports_per_epoch, records_per_epoch : the most of one sender in one epoch.
     reports_per_minute : of one sender, resent ones included; a burst of a minute's worth may come at once.
-    body_days : how many days after sealing the bodies of reports are kept; until then a sender can be subtracted.
+    body_days : how many days the bodies of reports are kept after their epoch was closed; until then a sender can be
+        subtracted.
     hours_kept_days, days_kept_days : when hours are added up to days, and days to months.
     forget_days : when sums are removed altogether; None keeps them.
     silent_seconds : after how long without a report a sender counts as silent.
-    alarm_level : the part of the epochs that may raise a false alarm.
+    alarm_level : the proportion of epochs that may raise a false alarm.
     webhook : a URL that alarms are sent to.
-    hidden : "first" or "second" of two collectors whose sums hide their parts (docs/hidden_sums.md); None otherwise. It
+    hidden : "first" or "second" of two collectors with secure aggregation (docs/hidden_sums.md); None otherwise. It
         cannot be changed later. `min_reports` is then the minimum, and `records_per_report` must be given.
-    noise_epsilon, noise_parties : of hidden sums, the shares of noise that each report has; None if they are exact.
-    epsilon, delta : the most that private releases may spend together; None keeps count without a limit.
+    noise_epsilon, noise_parties : distributed noise generation: each report has a share of the noise; None if reports
+        are exact.
+    epsilon, delta : the budget of all private releases together; None keeps count without a limit.
     """
 
-    epoch: str = HOUR
-    grace_seconds: int = 900
-    late: str = REFUSE
-    skew_seconds: int = 300
-    private_reports: bool = False
-    private_reading: bool = False
-    disjoint: bool = False
+    epoch: str = _rule(HOUR, _one_of(*SPANS))
+    grace_seconds: int = _rule(900, _whole(0, YEAR))
+    late: str = _rule(REFUSE, _one_of(REFUSE, NEXT))
+    skew_seconds: int = _rule(300, _whole(0, 86400))
+    private_reports: bool = _rule(False, _boolean)
+    private_reading: bool = _rule(False, _boolean)
+    disjoint: bool = _rule(False, _boolean)
     unit: str | None = None
     rows_per_unit: int | None = None
-    min_records: int = FEW_RECORDS
-    min_reports: int = 1
-    sealed_only: bool = True
-    largest_body: int = 1_000_000
-    records_per_report: int | None = None
-    reports_per_epoch: int | None = None
-    records_per_epoch: int | None = None
-    reports_per_minute: int = 600
-    body_days: float = 7.0
-    hours_kept_days: float = 30.0
-    days_kept_days: float = 400.0
-    forget_days: float | None = None
-    silent_seconds: int = 2 * 86400
-    alarm_level: float = 0.001
-    webhook: str | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    hidden: str | None = None
-    noise_epsilon: float | None = None
-    noise_parties: int | None = None
+    min_records: int = _rule(FEW_RECORDS, _whole(0, MOST))
+    min_reports: int = _rule(1, _whole(0, MOST))
+    sealed_only: bool = _rule(True, _boolean)
+    largest_body: int = _rule(1_000_000, _whole(1000, LARGEST_BODY))
+    records_per_report: int | None = _rule(None, _whole(1, MOST))
+    reports_per_epoch: int | None = _rule(None, _whole(1, MOST))
+    records_per_epoch: int | None = _rule(None, _whole(1, MOST))
+    reports_per_minute: int = _rule(600, _whole(1, 1_000_000))
+    body_days: float = _rule(7.0, _number(0.0, 36600.0))
+    hours_kept_days: float = _rule(30.0, _number(1.0, 36600.0))
+    days_kept_days: float = _rule(400.0, _number(1.0, 36600.0))
+    forget_days: float | None = _rule(None, _number(1.0, 36600.0))
+    silent_seconds: int = _rule(2 * 86400, _whole(1, 10 * YEAR))
+    alarm_level: float = _rule(0.001, _number(1e-12, 0.5))
+    webhook: str | None = _rule(None, _url)
+    epsilon: float | None = _rule(None, _number(1e-9, 1e9))
+    delta: float | None = _rule(None, _number(0.0, 0.5))
+    hidden: str | None = _rule(None, _one_of(FIRST, SECOND))
+    noise_epsilon: float | None = _rule(None, _number(1e-9, 20.0))
+    noise_parties: int | None = _rule(None, _whole(1, MOST))
 
     def __post_init__(self) -> None:
-        _one_of("epoch", self.epoch, SPANS)
-        _one_of("late", self.late, (REFUSE, NEXT))
-        for name in ("private_reports", "private_reading", "disjoint", "sealed_only"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be true or false")
-        for name, least, most in (
-            ("grace_seconds", 0, YEAR),
-            ("skew_seconds", 0, 86400),
-            ("min_records", 0, MOST),
-            ("min_reports", 0, MOST),
-            ("largest_body", 1000, LARGEST_BODY),
-            ("reports_per_minute", 1, 1_000_000),
-            ("silent_seconds", 1, 10 * YEAR),
-        ):
-            _whole(name, getattr(self, name), least, most)
-        for name in ("records_per_report", "reports_per_epoch", "records_per_epoch"):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), 1, MOST)
-        for name, fewest in (("body_days", 0.0), ("hours_kept_days", 1.0), ("days_kept_days", 1.0)):
-            _number(name, getattr(self, name), fewest, 36600.0)
-        if self.forget_days is not None:
-            _number("forget_days", self.forget_days, 1.0, 36600.0)
-        _number("alarm_level", self.alarm_level, 1e-12, 0.5)
-        if self.epsilon is not None:
-            _number("epsilon", self.epsilon, 1e-9, 1e9)
-        if self.delta is not None:
-            _number("delta", self.delta, 0.0, 0.5)
-        if self.hidden is not None:
-            _one_of("hidden", self.hidden, (FIRST, SECOND))
-            if self.min_reports < 2 or self.records_per_report is None:
-                raise ValueError("sums that hide their parts need min_reports of at least 2, and records_per_report")
-        if (self.unit is None) != (self.rows_per_unit is None):
-            raise ValueError("unit and rows_per_unit belong together")
+        for rule in fields(self):
+            given = getattr(self, rule.name)
+            if "check" in rule.metadata and (given is not None or rule.default is not None):
+                rule.metadata["check"](rule.name, given)
+        if self.hidden is not None and (self.min_reports < 2 or self.records_per_report is None):
+            raise ValueError("secure aggregation needs min_reports of at least 2, and records_per_report")
+        for one, other in (("unit", "rows_per_unit"), ("noise_epsilon", "noise_parties")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise ValueError(f"{one} and {other} belong together")
         if self.unit is not None:
             ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
-        if (self.noise_epsilon is None) != (self.noise_parties is None):
-            raise ValueError("noise_epsilon and noise_parties belong together")
-        if self.noise_epsilon is not None:
-            _number("noise_epsilon", self.noise_epsilon, 1e-9, 20.0)
-            _whole("noise_parties", self.noise_parties, 1, MOST)
-        if self.webhook is not None and not _is_url(self.webhook):
-            raise ValueError("webhook must be a URL that begins with http:// or https://, or null")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON objects say it."""
+        """The rules as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, form: Any) -> Rules:
-        """The rules of a JSON object; what it does not name is as by default."""
+        """The rules of a JSON object; those that it does not name have their defaults."""
         return cls()._with(form)
 
     def changed(self, form: Any) -> Rules:
@@ -149,11 +165,11 @@ class Rules:
             raise ValueError("the epochs of a collection cannot be changed: make another collection")
         terms = ("hidden", "min_reports", "records_per_report", "noise_epsilon", "noise_parties")
         if self.hidden is not None and any(getattr(new, name) != getattr(self, name) for name in terms):
-            raise ValueError("the terms of sums that hide their parts cannot be changed: make another collection")
+            raise ValueError("the terms of secure aggregation cannot be changed: make another collection")
         return new
 
     def _with(self, form: Any) -> Rules:
-        names = [field.name for field in fields(self)]
+        names = [rule.name for rule in fields(self)]
         if not isinstance(form, dict):
             raise ValueError("rules must be a JSON object")
         for name in form:
@@ -161,34 +177,9 @@ class Rules:
                 raise ValueError(f"there is no rule {shortened(name)}; rules are {', '.join(names)}")
         return replace(self, **form)
 
-    @classmethod
-    def from_text(cls, text: str) -> Rules:
-        """The rules that the database has."""
-        return cls.from_json(json.loads(text))
-
     def to_text(self) -> str:
         """As the database has them."""
         return json.dumps(self.to_json(), sort_keys=True)
-
-
-def _one_of(name: str, given: Any, known: tuple[str, ...]) -> None:
-    if not isinstance(given, str) or given not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(given)}")
-
-
-def _whole(name: str, given: Any, least: int, most: int) -> None:
-    if type(given) is not int or not least <= given <= most:
-        raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, not {shortened(given)}")
-
-
-def _number(name: str, given: Any, least: float, most: float) -> None:
-    if type(given) not in (int, float) or not math.isfinite(given) or not least <= given <= most:
-        raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {shortened(given)}")
-
-
-def _is_url(text: Any) -> bool:
-    plain = isinstance(text, str) and len(text) <= 2000 and text.isascii() and text.isprintable() and " " not in text
-    return plain and text.startswith(("http://", "https://")) and len(text) > 10
 
 
 @dataclass(frozen=True)
@@ -210,7 +201,7 @@ class Collection:
         """The collection of a row of the database."""
         number, name, title, created, design, rules = row
         known = KnownOperator(design_from_bytes(bytes(design))[0])
-        return cls(number, name, title, created, bytes(design), Rules.from_text(rules), known)
+        return cls(number, name, title, created, bytes(design), Rules.from_json(json.loads(rules)), known)
 
     def with_rules(self, rules: Rules) -> Collection:
         """The same with other rules."""
@@ -220,8 +211,15 @@ class Collection:
         """The sum of two sketches, with what the rules say about records that may be in both."""
         return a.merged(b, overlapping=False if self.rules.disjoint else None)
 
+    def added_up(self, sketches: Iterable[Sketch]) -> Sketch | None:
+        """The sum of several sketches; None if there are none."""
+        total: Sketch | None = None
+        for sketch in sketches:
+            total = sketch if total is None else self.added(total, sketch)
+        return total
+
     def to_json(self, *, administers: bool = False) -> dict[str, Any]:
-        """What its readers and senders may know; the webhook, whose URL may be a secret, is for administrators."""
+        """What its readers and senders may know; only administrators see the webhook, whose URL may be a secret."""
         operator, rules = self.known.operator, self.rules.to_json()
         if not administers:
             rules.pop("webhook")
@@ -243,5 +241,5 @@ def collections(transaction: Transaction) -> list[Collection]:
 
 
 def one_batch(number: int) -> Batches:
-    """Batches of a sum that is known as one: reports are told apart by their ids, not by the numbers in files."""
+    """The batches of a sum that is one batch: reports are told apart by their ids, not by the batch ids in files."""
     return Batches({number: 1})

@@ -1,7 +1,7 @@
-"""One small SQL layer over SQLite and PostgreSQL: the same statements, values by question marks, no ORM.
+"""The database: SQLite or PostgreSQL, with the same statements for both and a question mark for each value.
 
-SQLite keeps a write-ahead log with synchronous = FULL: what was committed survives a loss of power. PostgreSQL does so
-by itself (synchronous_commit must not be off).
+SQLite keeps a write-ahead log with synchronous = FULL, so that committed data survive a loss of power. PostgreSQL does
+so by itself, unless synchronous_commit is off.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from queue import Empty, LifoQueue
-from typing import Any
+from queue import LifoQueue
+from typing import Any, ClassVar
 
 from sketchlearn.core.packages import required
 
 VERSION, EARLIER = "2", ("1",)
 
-# INTEGER, BLOB and REAL are SQLite's words; database.py says BIGINT, BYTEA and DOUBLE PRECISION to PostgreSQL. Times
-# are whole milliseconds since 1970, in UTC; starts and ends of epochs whole seconds.
+# INTEGER, BLOB and REAL are the types of SQLite; PostgreSQL gets BIGINT, BYTEA and DOUBLE PRECISION. Times are whole
+# milliseconds since 1970, in UTC; starts and ends of epochs are whole seconds. A closed epoch is called `sealed` here.
 TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS collections (
@@ -45,8 +45,8 @@ TABLES = (
         late INTEGER NOT NULL, removed INTEGER, UNIQUE (collection, sender, id))""",
     "CREATE INDEX IF NOT EXISTS reports_of_epoch ON reports (collection, epoch, sender)",
     "CREATE TABLE IF NOT EXISTS bodies (number INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-    # what identifies the rows that were counted, and who sent them: they stay when reports are forgotten, and go when
-    # they are subtracted
+    # Batch ids of the rows that were counted, and who sent them. They stay when reports are forgotten, and are removed
+    # when reports are subtracted.
     """CREATE TABLE IF NOT EXISTS counted (
         collection INTEGER NOT NULL, batch BLOB NOT NULL, sender INTEGER NOT NULL, PRIMARY KEY (collection, batch))""",
     """CREATE TABLE IF NOT EXISTS epochs (
@@ -64,13 +64,13 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS releases (
         id INTEGER PRIMARY KEY, collection INTEGER NOT NULL, start INTEGER NOT NULL, finish INTEGER NOT NULL,
         created INTEGER NOT NULL, ledger TEXT NOT NULL, sketch BLOB NOT NULL, own_ledger TEXT NOT NULL)""",
-    # how long the log of a collection's budget is, and its last digest: a file that was put back is noticed
+    # The length of the log of a collection's budget, and its last digest: an older copy of the file is noticed.
     """CREATE TABLE IF NOT EXISTS budgets (
         collection INTEGER PRIMARY KEY, releases INTEGER NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS refusals (
         collection INTEGER NOT NULL, sender INTEGER NOT NULL, kind TEXT NOT NULL, times INTEGER NOT NULL,
         latest INTEGER NOT NULL, sentence TEXT NOT NULL, PRIMARY KEY (collection, sender, kind))""",
-    # the rests of hidden parts, until their epoch is opened; their ids stay, without a body
+    # The first collector's secret shares, until their epoch is opened; their ids stay, without a body.
     """CREATE TABLE IF NOT EXISTS hidden_parts (
         collection INTEGER NOT NULL, sender INTEGER NOT NULL, id TEXT NOT NULL, epoch INTEGER NOT NULL,
         fingerprint TEXT NOT NULL, body BLOB, digest BLOB NOT NULL, received INTEGER NOT NULL,
@@ -78,7 +78,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS hidden_openings (
         collection INTEGER NOT NULL, epoch INTEGER NOT NULL, opening TEXT NOT NULL, opened INTEGER,
         PRIMARY KEY (collection, epoch))""",
-    # what a parent is told of sealed epochs: the bytes until it has answered, then its answer
+    # What is forwarded to a parent of closed epochs: the bytes until it has answered, then its answer.
     """CREATE TABLE IF NOT EXISTS passed_on (
         collection INTEGER NOT NULL, epoch INTEGER NOT NULL, id TEXT NOT NULL, body BLOB, sent INTEGER,
         refused INTEGER, sentence TEXT, PRIMARY KEY (collection, epoch))""",
@@ -103,12 +103,11 @@ POSTGRESQL_GUARDS = (
 
 Row = tuple[Any, ...]
 SECONDS_FOR_LOCK = 15.0  # PostgreSQL frees the lock of a killed server when it notices that the connection is gone.
-ROWS_AT_ONCE = (64, 16, 4, 1)  # of one statement
+ROWS_PER_STATEMENT = (64, 16, 4, 1)  # a few lengths, so that the database can reuse prepared statements
 SECONDS_BETWEEN_CHECKPOINTS = 0.5
 LONGEST_LOG = 8192  # pages of 4 kB of SQLite's write-ahead log, 32 MB: then it begins anew
-LARGEST_READERS = 8  # connections that read; further readers wait
+MOST_READERS = 8  # connections that read; further readers wait
 _LOG = logging.getLogger("sketchlearn.collector")
-_POSTGRESQL_TYPES = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
 
 
 class DatabaseError(OSError):
@@ -116,33 +115,41 @@ class DatabaseError(OSError):
 
 
 class Transaction:
-    """What can be done within a transaction: statements with question marks, for one value each."""
+    """Statements within one transaction, with a question mark for each value."""
 
-    def __init__(self, connection: Any, marks: str) -> None:
-        self.connection, self._marks = connection, marks
-
-    def _statement(self, text: str) -> str:
-        return text if self._marks == "?" else text.replace("?", self._marks)
+    def __init__(self, connection: Any, mark: str) -> None:
+        self.connection, self.mark = connection, mark
 
     def execute(self, text: str, values: Sequence[Any] = ()) -> Any:
         """Runs a statement; its cursor can be iterated over."""
-        return self.connection.execute(self._statement(text), tuple(values))
+        return self.connection.execute(text.replace("?", self.mark), tuple(values))
 
     def one(self, text: str, values: Sequence[Any] = ()) -> Row | None:
         """The first row of a query."""
         found: Row | None = self.execute(text, values).fetchone()
         return found
 
+    def value(self, text: str, values: Sequence[Any] = ()) -> Any:
+        """The first value of the first row of a query; None if there is no row."""
+        row = self.one(text, values)
+        return None if row is None else row[0]
+
     def all(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows of a query."""
         found: list[Row] = self.execute(text, values).fetchall()
         return found
 
+    def records(self, text: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """All rows of a query, by the names of their columns."""
+        cursor = self.execute(text, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
     def many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs a statement for each of several rows of values."""
-        with_cursor = self.connection.cursor()
-        with_cursor.executemany(self._statement(text), list(rows))
-        with_cursor.close()
+        cursor = self.connection.cursor()
+        cursor.executemany(text.replace("?", self.mark), list(rows))
+        cursor.close()
 
     def matching(
         self, table: str, wanted: Sequence[str], columns: Sequence[str], values: Iterable[Sequence[Any]]
@@ -153,27 +160,27 @@ class Transaction:
         """
         named = ", ".join(f"{table}.{name}" for name in wanted)
         same = " AND ".join(f"{table}.{name} = given.column{n}" for n, name in enumerate(columns, 1))
-        return [
-            row
-            for text, flat in _in_few(list(values))
-            for row in self.all(f"SELECT {named} FROM (VALUES {text}) AS given CROSS JOIN {table} WHERE {same}", flat)
-        ]
+        query = f"SELECT {named} FROM (VALUES {{}}) AS given CROSS JOIN {table} WHERE {same}"
+        return [row for cursor in self.with_rows(query, list(values)) for row in cursor.fetchall()]
 
-    def insert(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+    def insert(self, table: str, names: str, rows: Sequence[Sequence[Any]]) -> None:
         """Inserts several rows, in few statements."""
-        for values, flat in _in_few(rows):
-            self.execute(f"{text} VALUES {values}", flat)
+        self.with_rows(f"INSERT INTO {table} ({names}) VALUES {{}}", rows)
 
-    def update(self, text: str, where: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Changes a table by several rows of values, known as new.column1, new.column2 and so on."""
-        for values, flat in _in_few(rows):
-            self.execute(f"{text} FROM (VALUES {values}) AS new WHERE {where}", flat)
+    def with_rows(self, text: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """Runs a statement with many rows of values in place of its braces, in few parts; their cursors."""
+        first, cursors = 0, []
+        while first < len(rows):
+            size = next(size for size in ROWS_PER_STATEMENT if size <= len(rows) - first)
+            some = rows[first : first + size]
+            marks = ", ".join([f"({', '.join('?' * len(some[0]))})"] * size)
+            cursors.append(self.execute(text.format(marks), [value for row in some for value in row]))
+            first += size
+        return cursors
 
     def next_number(self, table: str, column: str = "id") -> int:
         """A number above all of a table; there is one writer, so nobody takes it meanwhile."""
-        found = self.one(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}")
-        assert found is not None
-        return int(found[0])
+        return int(self.value(f"SELECT coalesce(max({column}), 0) + 1 FROM {table}"))
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -183,42 +190,37 @@ class Transaction:
             yield
         except BaseException:
             self.execute("ROLLBACK TO SAVEPOINT part")
-            self.execute("RELEASE SAVEPOINT part")
             raise
-        self.execute("RELEASE SAVEPOINT part")
-
-
-def _in_few(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
-    """Rows of values as the text of VALUES and a list: of a few lengths, so that databases know the statements."""
-    first = 0
-    while first < len(rows):
-        size = next(size for size in ROWS_AT_ONCE if size <= len(rows) - first)
-        some = rows[first : first + size]
-        mark = f"({', '.join('?' * len(some[0]))})"
-        yield ", ".join([mark] * size), [value for row in some for value in row]
-        first += size
+        finally:
+            self.execute("RELEASE SAVEPOINT part")
 
 
 class Database(ABC):
     """A database with one writer and several readers, each of which sees what was committed when it began."""
 
-    marks = "?"
+    mark = "?"  # in place of a value
+    types: ClassVar[Mapping[str, str]] = {}
     guards: Sequence[str] = ()
+    begin_reading, begin_writing = "BEGIN", "BEGIN IMMEDIATE"
+    in_words: str  # without passwords
 
     def __init__(self, *, writable: bool = True) -> None:
-        self._readers: LifoQueue[Any] = LifoQueue()
-        self._n_readers = 0
-        self._lock = threading.Lock()
-        self._writer: Any = None
+        self._free: LifoQueue[Any] = LifoQueue()  # readers; None stands for one that is not connected
+        for _ in range(MOST_READERS):
+            self._free.put(None)
+        self._writer: Any = self._connect_writer() if writable else None
         if writable:
-            self._writer = self._connect_writer()
             with self.writing() as transaction:
-                for statement in (*map(self._typed, TABLES), *self.guards):
+                for statement in TABLES:
+                    transaction.execute(re.sub("[A-Z]+", lambda word: self.types.get(word[0], word[0]), statement))
+                for statement in self.guards:
                     transaction.execute(statement)
-                transaction.execute("INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO NOTHING", (VERSION,))
+                transaction.execute(
+                    "INSERT INTO facts VALUES ('version', ?), ('identity', ?) ON CONFLICT (name) DO NOTHING",
+                    (VERSION, secrets.token_hex(16)),
+                )
         with self.reading() as transaction:
-            found = transaction.one("SELECT value FROM facts WHERE name = 'version'")
-        version = None if found is None else found[0]
+            version = transaction.value("SELECT value FROM facts WHERE name = 'version'")
         if version == VERSION or (writable and version in EARLIER):  # which migration.py brings up to date
             return
         self.close()
@@ -226,68 +228,33 @@ class Database(ABC):
             raise DatabaseError(f"{self.in_words} is of an earlier version: start its collector once")
         raise DatabaseError(f"{self.in_words} was made by another version of sketchlearn: use that version")
 
-    @property
-    @abstractmethod
-    def in_words(self) -> str:
-        """What it is, without passwords."""
-
     @abstractmethod
     def _connect_writer(self) -> Any: ...
     @abstractmethod
     def _connect_reader(self) -> Any: ...
-    @abstractmethod
-    def _begin(self, connection: Any, *, write: bool) -> None: ...
-    def _typed(self, statement: str) -> str:
-        return statement
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The writer's transaction: all of it is on disk afterwards, or nothing."""
-        with self._transaction(self._writer, write=True) as transaction:
+        with self._transaction(self._writer, self.begin_writing) as transaction:
             yield transaction
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """A view of the database as it is at this moment."""
-        connection = self._take_reader()
+        connection = self._free.get()
         try:
-            with self._transaction(connection, write=False) as transaction:
+            connection = connection or self._connect_reader()
+            with self._transaction(connection, self.begin_reading) as transaction:
                 yield transaction
-        except BaseException:
-            if self._broken(connection):
-                with self._lock:
-                    self._n_readers -= 1
-                with suppress(Exception):
-                    connection.close()
-                connection = None
-            raise
         finally:
-            if connection is not None:
-                self._readers.put(connection)
-
-    def _take_reader(self) -> Any:
-        with suppress(Empty):
-            return self._readers.get_nowait()
-        with self._lock:
-            new = self._n_readers < LARGEST_READERS
-            self._n_readers += new
-        if not new:
-            return self._readers.get()
-        try:
-            return self._connect_reader()
-        except BaseException:
-            with self._lock:
-                self._n_readers -= 1
-            raise
-
-    def _broken(self, connection: Any) -> bool:
-        return bool(getattr(connection, "closed", False))
+            self._free.put(None if getattr(connection, "closed", False) else connection)
 
     @contextmanager
-    def _transaction(self, connection: Any, *, write: bool) -> Iterator[Transaction]:
-        self._begin(connection, write=write)
+    def _transaction(self, connection: Any, begin: str) -> Iterator[Transaction]:
+        connection.execute(begin)
         try:
-            yield Transaction(connection, self.marks)
+            yield Transaction(connection, self.mark)
         except BaseException:
             with suppress(Exception):
                 connection.execute("ROLLBACK")
@@ -296,11 +263,10 @@ class Database(ABC):
 
     def close(self) -> None:
         """Closes all connections that are not in use."""
-        while True:
-            try:
-                self._readers.get_nowait().close()
-            except Empty:
-                break
+        for connection in [self._free.get() for _ in range(self._free.qsize())]:
+            if connection is not None:
+                connection.close()
+            self._free.put(None)
         if self._writer is not None:
             self._writer.close()
 
@@ -312,6 +278,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: str | os.PathLike[str], *, writable: bool = True) -> None:
         self.path = Path(path).absolute()
+        self.in_words = str(self.path)
         self._checkpointer: Checkpointer | None = None
         if not writable and not self.path.exists():
             raise DatabaseError(f"there is no database {self.path}")
@@ -329,44 +296,33 @@ class SqliteDatabase(Database):
             super().__init__(writable=writable)
         except sqlite3.DatabaseError as error:
             raise DatabaseError(f"{self.path} cannot be used as a database: {error}") from None
-        self._checkpointer = Checkpointer(self._connect_checkpointer()) if writable else None
-
-    @property
-    def in_words(self) -> str:
-        return str(self.path)
+        self._checkpointer = Checkpointer(self._connect("synchronous = FULL")) if writable else None
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """The writer's transaction; while the log of changes is long, followed by what is left of a checkpoint."""
+        """The writer's transaction; while the write-ahead log is long, followed by the rest of a checkpoint."""
         with super().writing() as transaction:
             yield transaction
         if self._checkpointer is not None and self._checkpointer.log_is_long:
             self._checkpointer.log_is_long = False
-            # little is left, and no change comes between: the next one begins the log anew
+            # Little is left, and no change comes between: the next one begins the log anew.
             with suppress(sqlite3.Error):  # what was written is on disk in any case
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _connect_writer(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the checkpointer does
-        connection.execute("PRAGMA trusted_schema = OFF")
-        return connection
-
-    def _connect_checkpointer(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, 60.0, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-
-    def _connect_reader(self) -> sqlite3.Connection:
+    def _connect(self, *pragmas: str) -> sqlite3.Connection:
         uri = f"{self.path.as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, 60.0, isolation_level=None, check_same_thread=False, uri=True)
-        connection.execute("PRAGMA query_only = ON")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    def _begin(self, connection: sqlite3.Connection, *, write: bool) -> None:
-        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    def _connect_writer(self) -> sqlite3.Connection:
+        # the checkpointer makes checkpoints
+        durable = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
+        return self._connect(*durable, "trusted_schema = OFF")
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        return self._connect("query_only = ON")
 
     def close(self) -> None:
         if self._checkpointer is not None:
@@ -407,12 +363,14 @@ class Checkpointer:
 class PostgresqlDatabase(Database):
     """A database of a PostgreSQL server."""
 
-    marks = "%s"
+    mark = "%s"
+    types: ClassVar[Mapping[str, str]] = {"INTEGER": "BIGINT", "BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
     guards = POSTGRESQL_GUARDS
+    begin_reading, begin_writing = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"
     lock_number = 0x736B6C  # of the advisory lock that says that a collector is running
 
     def __init__(self, url: str, *, writable: bool = True) -> None:
-        self._url = url
+        self._url, self.in_words = url, re.sub(r"//[^@/]*@", "//", url.split("?")[0])
         self._psycopg = required("psycopg", "serve-postgresql")
         try:
             super().__init__(writable=writable)
@@ -420,33 +378,19 @@ class PostgresqlDatabase(Database):
             first = str(error).strip().splitlines()
             raise DatabaseError(f"{self.in_words} cannot be used: {first[0] if first else 'no reason'}") from None
 
-    @property
-    def in_words(self) -> str:
-        return re.sub(r"//[^@/]*@", "//", self._url.split("?")[0])
-
-    def _typed(self, statement: str) -> str:
-        return re.sub("|".join(_POSTGRESQL_TYPES), lambda found: _POSTGRESQL_TYPES[found[0]], statement)
-
-    def _connect(self) -> Any:
+    def _connect_reader(self) -> Any:
         return self._psycopg.connect(self._url, autocommit=True, connect_timeout=10)
 
     def _connect_writer(self) -> Any:
-        connection, until = self._connect(), time.monotonic() + SECONDS_FOR_LOCK
+        connection, until = self._connect_reader(), time.monotonic() + SECONDS_FOR_LOCK
         while not connection.execute("SELECT pg_try_advisory_lock(%s)", (self.lock_number,)).fetchone()[0]:
             if time.monotonic() > until:
                 connection.close()
                 raise DatabaseError(f"another collector is running on {self.in_words}: stop it first")
             time.sleep(0.1)
-        off = connection.execute("SHOW synchronous_commit").fetchone()[0]
-        if off in ("off", "local"):
+        if connection.execute("SHOW synchronous_commit").fetchone()[0] in ("off", "local"):
             connection.execute("SET synchronous_commit = on")
         return connection
-
-    def _connect_reader(self) -> Any:
-        return self._connect()
-
-    def _begin(self, connection: Any, *, write: bool) -> None:
-        connection.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
 
 def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Database:
@@ -460,15 +404,6 @@ def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Data
     return SqliteDatabase(path, writable=writable)
 
 
-def make_identity(transaction: Transaction) -> str:
-    """The identity; it is made at the first start."""
-    transaction.execute(
-        "INSERT INTO facts VALUES ('identity', ?) ON CONFLICT (name) DO NOTHING", (secrets.token_hex(16),)
-    )
-    return identity_of(transaction)
-
-
 def identity_of(transaction: Transaction) -> str:
-    """The identity that was made."""
-    found = transaction.one("SELECT value FROM facts WHERE name = 'identity'")
-    return "" if found is None else str(found[0])
+    """The identity of the collector, which was made with its database."""
+    return str(transaction.value("SELECT value FROM facts WHERE name = 'identity'") or "")

@@ -1,7 +1,7 @@
 """A simulated fleet for `sketchlearn serve --demo`: machines that report every hour, and one kind that begins to fail.
 
-Time runs faster here: an hour takes a few seconds. Everything else is as it would be: sketches of readings become
-reports, epochs are sealed and compared, and a change raises an alarm.
+An hour takes a few seconds. Everything else is as in reality: sketches of readings are reported, epochs are closed and
+compared, and a change raises an alarm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DESIGN = Path(__file__).with_name("demonstration_design.json")
 COLUMNS = ("temperature", "humidity", "vibration", "voltage")
 CENTERS = np.array([[20.0, 45.0, 0.6, 3.1], [24.0, 62.0, 0.8, 3.0], [35.0, 30.0, 1.5, 2.9], [28.0, 50.0, 1.9, 2.6]])
 SPREADS = np.array([1.2, 3.0, 0.12, 0.06])
-SHARES = np.array([0.4, 0.3, 0.2, 0.1])
+PROPORTIONS = np.array([0.4, 0.3, 0.2, 0.1])
 MOVING, MOVES_BY = 2, np.array([5.0, 0.0, 0.6, -0.1])  # the third kind of machine grows hot and shakes
 MACHINES, READINGS = 24, 60  # readings that each machine reports in an hour
 HOURS_BEFORE = 15  # that were reported before the page is opened
@@ -38,38 +38,37 @@ RULES = {
 
 
 def readings(rng: np.random.Generator, n: int, moved: float) -> NDArray[np.float64]:
-    """Readings of n moments; `moved` from 0 to 1 says how far the failing kind has gone."""
+    """Readings at n times; `moved`, from 0 to 1, says how far the failing kind has moved."""
     centers = CENTERS.copy()
     centers[MOVING] += moved * MOVES_BY
-    return centers[rng.choice(len(SHARES), n, p=SHARES)] + SPREADS * rng.standard_normal((n, len(COLUMNS)))
+    return centers[rng.choice(len(PROPORTIONS), n, p=PROPORTIONS)] + SPREADS * rng.standard_normal((n, len(COLUMNS)))
 
 
 class FastClock:
-    """A clock whose hours take a few seconds, once it has started; before, it is set by hand."""
+    """A clock whose hours take a few seconds once it has started. Before, it is set by hand."""
 
     def __init__(self, start: float, seconds_per_hour: float) -> None:
-        self._at, self._speed, self._began = start, HOUR / seconds_per_hour, None
-
-    _began: float | None
+        self._at, self._speed = start, HOUR / seconds_per_hour
+        self._began: float | None = None
 
     def __call__(self) -> float:
-        """Seconds since 1970, as the fleet has it."""
+        """Seconds since 1970, in the time of the fleet."""
         if self._began is None:
             return self._at
         return self._at + (time.monotonic() - self._began) * self._speed
 
     def set(self, at: float) -> None:
-        """Moves a clock that stands still."""
+        """Sets a clock that has not started."""
         self._at = at
 
     def start(self) -> None:
-        """Lets it run."""
+        """Starts the clock."""
         self._began = time.monotonic()
 
 
 @dataclass
 class SimulatedFleet:
-    """Machines that report to a store, in a thread of their own."""
+    """Machines that report to a store, in a thread."""
 
     store: Store
     clock: FastClock
@@ -78,7 +77,7 @@ class SimulatedFleet:
     _thread: threading.Thread | None = None
 
     def start(self) -> Collection:
-        """Makes the collection, and begins."""
+        """Creates the collection, and begins to report."""
         names = [f"machine-{i:02d}" for i in range(MACHINES)]
         collection = self.store.create_collection("demo", NAME, TITLE, DESIGN.read_bytes(), RULES)
         self.store.add_senders("demo", collection, names, None)
@@ -87,7 +86,7 @@ class SimulatedFleet:
         return collection
 
     def close(self) -> None:
-        """Ends the reporting."""
+        """Stops reporting."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -123,13 +122,12 @@ class SimulatedFleet:
         operator: Any = collection.known.operator
         rows = readings(rng, READINGS, moved)
         body = operator.sketch(rows).to_bytes()
-        body = body[: len(body) // 2] if damaged else body
-        sender = machine + 1
+        body, sender = body[: len(body) // 2] if damaged else body, machine + 1
+        number = f"{int(self.clock() * 1000)}-{rng.integers(10**9)}"
         try:
-            number = f"{int(self.clock() * 1000)}-{rng.integers(10**9)}"
             answer = self.store.submit_report(self.store.read_report(collection, sender, number, body, None)).result()
         except RefusalError as refusal:
             self.store.note_refusal(collection, sender, refusal)
-            self.store.changed(collection.name, "refused", kind=refusal.kind, sentence=refusal.sentence)
+            self.store.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
             return
         self.store.changed(collection.name, "report", records=answer["records"])

@@ -1,138 +1,130 @@
-"""Drift between sealed epochs: each new one is compared with those before, and a change raises an alarm."""
+"""Drift between closed epochs: each new one is compared with those before it, and a change raises an alarm."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch
-from sketchlearn.questions.comparison import Change, ChangeDetector
+from sketchlearn.collector.epoch_times import in_iso, with_iso_times
+from sketchlearn.collector.epochs import Epoch, select_epochs
+from sketchlearn.questions.comparison import ChangeDetector
+
+if TYPE_CHECKING:
+    from sketchlearn.collector.store import Store
 
 LONGEST_HISTORY = 200  # epochs that a new one is compared with, at most
 MOST_MOVED = 10  # columns that are named
+MOST_ATTEMPTS = 10  # at sending an alarm
 
 
 def next_epoch(transaction: Transaction, collection: Collection) -> Epoch | None:
-    """The oldest sealed epoch that was not compared with those before it."""
-    row = transaction.one(
-        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND sealed IS NOT NULL AND compared IS NULL "
-        "ORDER BY start LIMIT 1",
-        (collection.id,),
-    )
-    return None if row is None else Epoch.of_row(row)
+    """The oldest closed epoch that was not compared with those before it."""
+    found = select_epochs(transaction, collection, "sealed IS NOT NULL AND compared IS NULL ORDER BY start LIMIT 1")
+    return found[0] if found else None
 
 
 def history(transaction: Transaction, collection: Collection, before: int) -> list[Epoch]:
-    """Sealed epochs before a moment, since the last change, oldest first."""
-    changed = transaction.one(
+    """Closed epochs before a moment, since the last change, oldest first."""
+    changed = transaction.value(
         "SELECT max(since) FROM drifts WHERE collection = ? AND alarm = 1 AND epoch < ?", (collection.id, before)
     )
-    since = changed[0] if changed and changed[0] is not None else -(2**62)
-    rows = transaction.all(
-        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND sealed IS NOT NULL AND start >= ? AND start < ? "
-        "ORDER BY start DESC LIMIT ?",
-        (collection.id, since, before, LONGEST_HISTORY),
-    )
-    return [Epoch.of_row(row) for row in reversed(rows)]
+    since = -(2**62) if changed is None else changed
+    where = "sealed IS NOT NULL AND start >= ? AND start < ? ORDER BY start DESC LIMIT ?"
+    return select_epochs(transaction, collection, where, since, before, LONGEST_HISTORY)[::-1]
 
 
 def compared(collection: Collection, epoch: Epoch, earlier: list[Epoch]) -> dict[str, Any]:
-    """The row of `drifts` for an epoch."""
+    """The result of a comparison: the row of `drifts` for an epoch."""
     row: dict[str, Any] = dict.fromkeys(("since", "p_value", "distance", "expected"))
-    row |= {"alarm": False, "moved": [], "epoch": epoch.start}
+    row |= {"alarm": False, "moved": [], "epoch": epoch.start, "sentence": "nothing to compare with yet"}
     if hidden := epoch.why_hidden(collection):
         return {**row, "sentence": f"not compared: {hidden}"}
     shown = [one for one in earlier if one.why_hidden(collection) is None]
     if not shown:
-        return {**row, "sentence": "nothing to compare with yet"}
+        return row
     try:
-        before = [one.sketch(collection) for one in shown]
-        detector = ChangeDetector(
-            level=collection.rules.alarm_level, history=[sketch for sketch in before if sketch is not None]
-        )
-        newest = epoch.sketch(collection)
-        assert newest is not None
-        change = detector.update(newest)
+        *before, newest = [sketch for one in [*shown, epoch] if (sketch := one.sketch(collection)) is not None]
+        change = ChangeDetector(level=collection.rules.alarm_level, history=before).update(newest)
     except ValueError as error:
         return {**row, "sentence": f"not compared: {error}"}
-    return {**row, **_of_change(change, [*(one.start for one in shown), epoch.start])}
-
-
-def _of_change(change: Change, starts: list[int]) -> dict[str, Any]:
-    drift = change.drift
-    if drift is None:
-        return {"sentence": "nothing to compare with yet"}
+    if (drift := change.drift) is None:
+        return row
     moved = [
         {"column": column.column, "p_value": column.p_value, "words": str(column)}
         for column in drift.columns[:MOST_MOVED]
         if column.p_value < 0.01
     ]
-    since = None if change.since is None else starts[change.since]
+    since = None if change.since is None else [*shown, epoch][change.since].start
     words = f"The records changed with the epoch of {in_iso(since)}. {drift}" if since is not None else str(drift)
     figures = {"p_value": change.p_value, "distance": drift.distance, "expected": drift.expected}
-    return {"alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
+    return {**row, "alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
 
 
-def note(transaction: Transaction, collection: Collection, row: dict[str, Any], now: int) -> None:
-    """Keeps what a comparison said; a change becomes an alarm, in the same transaction."""
-    values = (row["since"], int(row["alarm"]), row["p_value"], row["distance"], row["expected"])
-    transaction.execute("DELETE FROM drifts WHERE collection = ? AND epoch = ?", (collection.id, row["epoch"]))
-    transaction.execute(
-        "INSERT INTO drifts (collection, epoch, since, alarm, p_value, distance, expected, moved, sentence, created) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (collection.id, row["epoch"], *values, json.dumps(row["moved"]), row["sentence"], now),
+def note(transaction: audit.Change, collection: Collection, row: dict[str, Any]) -> None:
+    """Writes the result of a comparison; a change becomes an alarm, in the same transaction."""
+    where, sentence, now = (collection.id, row["epoch"]), row["sentence"], transaction.now
+    figures = (row["since"], int(row["alarm"]), row["p_value"], row["distance"], row["expected"])
+    transaction.execute("DELETE FROM drifts WHERE collection = ? AND epoch = ?", where)
+    transaction.insert(
+        "drifts",
+        "collection, epoch, since, alarm, p_value, distance, expected, moved, sentence, created",
+        [(*where, *figures, json.dumps(row["moved"]), sentence, now)],
     )
-    transaction.execute(
-        "UPDATE epochs SET compared = ? WHERE collection = ? AND start = ?", (now, collection.id, row["epoch"])
-    )
+    transaction.execute("UPDATE epochs SET compared = ? WHERE collection = ? AND start = ?", (now, *where))
     if row["alarm"]:
-        transaction.execute(
-            "INSERT INTO alarms (id, collection, epoch, kind, sentence, created, attempts) "
-            "VALUES (?, ?, ?, ?, ?, ?, 0)",
-            (transaction.next_number("alarms"), collection.id, row["epoch"], "drift", row["sentence"], now),
-        )
+        alarm = (transaction.next_number("alarms"), *where, "drift", sentence, now, 0)
+        transaction.insert("alarms", "id, collection, epoch, kind, sentence, created, attempts", [alarm])
 
 
 def drifts(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """What the comparisons said, the newest first."""
-    rows = transaction.all(
+    """The results of the comparisons, newest first."""
+    found = transaction.records(
         "SELECT epoch, since, alarm, p_value, distance, expected, moved, sentence FROM drifts WHERE collection = ? "
         "ORDER BY epoch DESC LIMIT ?",
         (collection.id, most),
     )
-    return [
-        {
-            "epoch": in_iso(epoch),
-            "since": None if since is None else in_iso(since),
-            "alarm": bool(alarm),
-            "p_value": p_value,
-            "distance": distance,
-            "expected": expected,
-            "moved": json.loads(moved),
-            "sentence": sentence,
-        }
-        for epoch, since, alarm, p_value, distance, expected, moved, sentence in rows
-    ]
+    for row in found:
+        since = None if row["since"] is None else in_iso(row["since"])
+        row |= {"epoch": in_iso(row["epoch"]), "since": since}
+        row |= {"alarm": bool(row["alarm"]), "moved": json.loads(row["moved"])}
+    return found
 
 
 def alarms(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """The alarms of a collection, the newest first."""
-    rows = transaction.all(
+    """The alarms of a collection, newest first."""
+    found = transaction.records(
         "SELECT id, epoch, kind, sentence, created, delivered FROM alarms WHERE collection = ? "
         "ORDER BY id DESC LIMIT ?",
         (collection.id, most),
     )
+    return [with_iso_times({**row, "epoch": in_iso(row["epoch"])}, "created", "delivered") for row in found]
+
+
+def undelivered_alarms(store: Store) -> list[tuple[int, str, dict[str, Any]]]:
+    """Alarms to be sent: their numbers, the URL, and what is sent."""
+    hooks = {c.id: c for c in store.all_collections() if c.rules.webhook is not None}
+    with store.reading() as transaction:
+        rows = transaction.all(
+            "SELECT id, collection, epoch, kind, sentence FROM alarms WHERE delivered IS NULL AND attempts < ? "
+            "ORDER BY id LIMIT 100",
+            (MOST_ATTEMPTS,),
+        )
     return [
-        {
-            "id": number,
-            "epoch": in_iso(epoch),
-            "kind": kind,
-            "sentence": sentence,
-            "created": in_iso(created / 1000),
-            "delivered": None if delivered is None else in_iso(delivered / 1000),
-        }
-        for number, epoch, kind, sentence, created, delivered in rows
+        (
+            number,
+            str(hooks[collection].rules.webhook),
+            {"collection": hooks[collection].name, "epoch": in_iso(epoch), "kind": kind, "sentence": sentence},
+        )
+        for number, collection, epoch, kind, sentence in rows
+        if collection in hooks
     ]
+
+
+def note_delivery(store: Store, alarm: int, *, delivered: bool) -> None:
+    """Notes that an alarm was sent, or that sending it was tried."""
+    values = (store.now() if delivered else None, alarm)
+    counted = "UPDATE alarms SET attempts = attempts + 1, delivered = ? WHERE id = ?"
+    store.writer.do(lambda t: t.many(counted, [values]))

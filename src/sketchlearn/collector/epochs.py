@@ -1,51 +1,48 @@
-"""Epochs: sums of reports that belong together; sealed, made coarser, and in the end forgotten."""
+"""Epochs: sums of the reports of an hour, a day or a month; they are closed, made coarser, and in the end forgotten."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection, one_batch
-from sketchlearn.collector.database import Row, Transaction
+from sketchlearn.collector.database import Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
-COLLECTOR = "collector"  # who acts, where nobody asked for it
-NEVER_SHOWN = (-1, -1)  # in place of reports and records by which a sum differs from what was shown
+NEVER_SHOWN = (-1, -1)  # in place of `unshown`, of a sum that is shown no more
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch of a collection: when, how much, and its sum as the database has it."""
+    """An epoch of a collection, as the database has it."""
 
     collection: int
     start: int
     finish: int
     span: str
-    sealed: int | None
+    closed: int | None
     reports: int
     records: int
-    kept: bytes | None
-    bodies: bool
+    kept: bytes | None  # its sum
+    bodies: int  # whether the bodies of its reports are kept: 0 or 1
     compared: int | None
-    unshown: tuple[int, int] = (0, 0)  # reports and records by which its sum differs from what was shown, at least
+    unshown_reports: int  # by which its sum differs from what was shown, at least
+    unshown_records: int
 
     COLUMNS = (
         "collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, unshown_reports, "
         "unshown_records"
     )
 
-    @classmethod
-    def of_row(cls, row: Row) -> Epoch:
-        """The epoch of a row of the database."""
-        collection, start, finish, span, sealed, reports, records, sketch, bodies, compared, *unshown = row
-        kept = None if sketch is None else bytes(sketch)
-        state = (bool(bodies), compared, (unshown[0], unshown[1]))
-        return cls(collection, start, finish, span, sealed, reports, records, kept, *state)
+    @property
+    def unshown(self) -> tuple[int, int]:
+        """Reports and records by which its sum differs from what was shown, at least."""
+        return self.unshown_reports, self.unshown_records
 
     def sketch(self, collection: Collection) -> Sketch | None:
         """The sum of its reports; None if there is none."""
@@ -56,66 +53,69 @@ class Epoch:
         rules = collection.rules
         if self.kept is None:
             return "it has no reports"
-        if self.sealed is None and rules.sealed_only:
-            return "it is not sealed yet"
+        if self.closed is None and rules.sealed_only:
+            return "it is not closed yet"
         if self.reports < rules.min_reports:
             return f"it has fewer than {rules.min_reports:,} reports"
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
         if self.unshown == NEVER_SHOWN:
             return "a sender was taken out of it after it was added up"
-        if any(self.unshown) and (self.unshown[0] < rules.min_reports or self.unshown[1] < rules.min_records):
+        if any(self.unshown) and (self.unshown_reports < rules.min_reports or self.unshown_records < rules.min_records):
             few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
             return f"it differs by {few} from what was shown before"
         return None
 
     def unshown_without(self, collection: Collection, reports: int, records: int) -> tuple[int, int]:
-        """What its sum will differ by from those shown before, once these reports are taken out.
+        """How much its sum will differ from those shown before, once these reports are subtracted.
 
-        What is shown of an epoch are sets of reports, each within the one before: their differences are disjoint. A
-        coarser epoch was shown in parts, too, in which these reports may or may not have been: it is shown no more.
+        The sums shown of an epoch are of sets of reports, each a subset of the one before, so their differences are
+        disjoint. A coarser epoch was also shown in parts, which may or may not include these reports. So it is shown
+        no more.
         """
-        if self.sealed is None:  # nobody has seen it, or everybody sees it change
+        if self.closed is None:  # nobody has seen it, or everybody sees it change
             return self.unshown
         if self.span != collection.rules.epoch:
             return NEVER_SHOWN
         if self.why_hidden(collection) is None:  # somebody may have read it as it is
             return reports, records
-        return (self.unshown[0] + reports, self.unshown[1] + records) if any(self.unshown) else (0, 0)
+        return (self.unshown_reports + reports, self.unshown_records + records) if any(self.unshown) else (0, 0)
 
     def unshown_within(self, collection: Collection) -> tuple[int, int]:
-        """How much of what it adds to a coarser epoch is unknown to those who were shown all that is shown.
+        """How much of its contribution to a coarser epoch is unknown to readers who saw all that was shown.
 
-        If it was shown before some reports were taken out, whoever learns what is left learns what is gone, and the
-        other way round: the fewer of both count.
+        If it was shown before some reports were subtracted, a reader who learns the rest also learns the subtracted
+        reports, and the other way round. The smaller of both counts.
         """
         if self.why_hidden(collection) is None:
             return 0, 0
         if not any(self.unshown):
             return self.reports, self.records
-        return min(self.unshown[0], self.reports), min(self.unshown[1], self.records)
+        return min(self.unshown_reports, self.reports), min(self.unshown_records, self.records)
 
     def to_json(self, collection: Collection) -> dict[str, Any]:
-        """What exact readers are told of it."""
+        """What readers with exact access are told of it."""
         hidden = self.why_hidden(collection)
         return {
             "start": in_iso(self.start),
             "finish": in_iso(self.finish),
             "span": self.span,
-            "sealed": None if self.sealed is None else in_iso(self.sealed / 1000),
+            "sealed": None if self.closed is None else in_iso(self.closed / 1000),
             "reports": self.reports,
             "records": None if hidden else self.records,
             "hidden": hidden,
         }
 
 
+def select_epochs(transaction: Transaction, collection: Collection, where: str, *values: Any) -> list[Epoch]:
+    """The epochs of a collection that meet a condition, which may be followed by an order."""
+    query = f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND {where}"
+    return [Epoch(*row) for row in transaction.execute(query, (collection.id, *values))]
+
+
 def epochs_between(transaction: Transaction, collection: Collection, start: int, finish: int) -> list[Epoch]:
     """All epochs with some moment of [start, finish), in order."""
-    rows = transaction.all(
-        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND start < ? AND finish > ? ORDER BY start",
-        (collection.id, finish, start),
-    )
-    return [Epoch.of_row(row) for row in rows]
+    return select_epochs(transaction, collection, "start < ? AND finish > ? ORDER BY start", finish, start)
 
 
 def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> Epoch | None:
@@ -125,13 +125,13 @@ def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> E
 
 
 def batch_number(identity: str, collection: int, start: int) -> int:
-    """The number by which the sum of an epoch is known, here and wherever it travels."""
+    """The batch id of an epoch's sum, here and at a parent."""
     digest = hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
-    """The sum of an epoch made anew from the bodies of its reports, in the order in which they came."""
+    """The sum of an epoch, computed anew from the bodies of its reports in the order of their arrival."""
     rows = transaction.execute(
         "SELECT b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? AND r.epoch >= ? "
         "AND r.epoch < ? AND r.removed IS NULL ORDER BY r.number",
@@ -139,53 +139,56 @@ def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     )
     batch, total = one_batch(batch_number(identity, collection.id, epoch.start)), None
     for (body,) in rows:
-        new = collection.known.from_file(bytes(body))
+        new = collection.known.from_file(body)
         total = (new if total is None else collection.added(total, new)).as_batches(batch)
     return total
 
 
-def write_sum_without(
-    transaction: Transaction, collection: Collection, epoch: Epoch, rest: Sketch | None, reports: int, records: int
-) -> bytes | None:
-    """Replaces the sum of an epoch by what is left without some reports; the bytes that are kept of it."""
+def write_rest(
+    change: Change, collection: Collection, epoch: Epoch, rest: Sketch | None, sender: int, reports: int, records: int
+) -> None:
+    """Replaces the sum of an epoch by the rest without some reports of a sender."""
     kept = None if rest is None else collection.known.to_kept(rest)
     counts = (epoch.reports - reports, epoch.records - records, *epoch.unshown_without(collection, reports, records))
-    transaction.execute(
+    change.execute(
         "UPDATE epochs SET sketch = ?, reports = ?, records = ?, unshown_reports = ?, unshown_records = ? "
         "WHERE collection = ? AND start = ?",
         (kept, *counts, collection.id, epoch.start),
     )
-    return kept
+    if epoch.closed is not None:
+        note_epoch(change, "subtract", collection, epoch.start, digest=digest_of(kept), sender=sender)
 
 
 def digest_of(kept: bytes | None) -> str:
-    """What the audit log says of a sum."""
+    """The digest of a sum, as the audit log has it."""
     return hashlib.sha256(kept or b"").hexdigest()
 
 
-def seal(transaction: Transaction, collection: Collection, start: int, now: int, actor: str = COLLECTOR) -> Epoch:
+def note_epoch(change: Change, action: str, collection: Collection, start: int, **facts: Any) -> None:
+    """Adds an entry about an epoch to the audit log."""
+    change.note(action, collection=collection.name, epoch=in_iso(start), start=start, **facts)
+
+
+def close_epoch(change: Change, collection: Collection, start: int) -> Epoch:
     """Closes an epoch for ever: its sum does not change any more, unless a sender is subtracted."""
-    epoch = epoch_at(transaction, collection, start)
+    epoch = epoch_at(change, collection, start)
     if epoch is None or epoch.start != start:
         raise RefusalError("not found", "there is no epoch with reports that starts then")
-    if epoch.sealed is not None:
+    if epoch.closed is not None:
         return epoch
-    if epoch.finish * 1000 > now:
-        raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: seal it then")
-    transaction.execute(
-        "UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", (now, collection.id, epoch.start)
-    )
-    facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(epoch.kept)}
-    audit.note(transaction, now, actor, "seal", **facts, reports=epoch.reports, records=epoch.records)
+    if epoch.finish * 1000 > change.now:
+        raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: close it then")
+    row = (change.now, collection.id, start)
+    change.execute("UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", row)
+    facts = {"digest": digest_of(epoch.kept), "reports": epoch.reports, "records": epoch.records}
+    note_epoch(change, "seal", collection, start, **facts)
     if collection.rules.body_days == 0:
-        remove_bodies(transaction, collection, epoch)
-    sealed = epoch_at(transaction, collection, start)
-    assert sealed is not None
-    return sealed
+        remove_bodies(change, collection, epoch)
+    return replace(epoch, closed=change.now)
 
 
-def to_seal(transaction: Transaction, collection: Collection, now: int) -> list[int]:
-    """Starts of epochs whose time is over."""
+def epochs_to_close(transaction: Transaction, collection: Collection, now: int) -> list[int]:
+    """Starts of epochs that are over, and still open."""
     before = now // 1000 - collection.rules.grace_seconds
     rows = transaction.all(
         "SELECT start FROM epochs WHERE collection = ? AND sealed IS NULL AND finish <= ? ORDER BY start",
@@ -204,70 +207,65 @@ def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch
     transaction.execute("UPDATE epochs SET bodies = 0 WHERE collection = ? AND start = ?", (collection.id, epoch.start))
 
 
-def keep_within_retention(transaction: Transaction, collection: Collection, now: int, identity: str) -> list[str]:
-    """Removes bodies that are kept no longer, adds old epochs up to coarser ones, forgets the oldest.
+def apply_retention(change: Change, collection: Collection, identity: str) -> list[str]:
+    """Removes old bodies, adds old epochs up to coarser ones, forgets the oldest.
 
     Gives sentences about epochs that could not be added up.
     """
     rules = collection.rules
-    rows = transaction.all(
-        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND bodies = 1 AND sealed <= ?",
-        (collection.id, now - int(rules.body_days * DAY_MS)),
-    )
-    for row in rows:
-        remove_bodies(transaction, collection, Epoch.of_row(row))
+    before = change.now - int(rules.body_days * DAY_MS)
+    for epoch in select_epochs(change, collection, "bodies = 1 AND sealed <= ?", before):
+        remove_bodies(change, collection, epoch)
     problems = []
     for fine, coarse, days in ((HOUR, DAY, rules.hours_kept_days), (DAY, MONTH, rules.days_kept_days)):
-        for start in _complete(transaction, collection, fine, coarse, now - int(days * DAY_MS)):
+        for start in _complete(change, collection, fine, coarse, change.now - int(days * DAY_MS)):
             try:
-                with transaction.part():
-                    _add_up(transaction, collection, coarse, start, now, identity)
+                with change.part():
+                    _add_up(change, collection, coarse, start, identity)
             except (ValueError, OverflowError) as error:
                 problems.append(f"the {fine}s of {in_iso(start)} were not added up: {error}")
     if rules.forget_days is not None:
-        _forget(transaction, collection, now - int(rules.forget_days * DAY_MS), now)
+        before = (change.now - int(rules.forget_days * DAY_MS)) // 1000
+        for epoch in select_epochs(change, collection, "sealed IS NOT NULL AND finish <= ?", before):
+            remove_bodies(change, collection, epoch)
+            change.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
+            note_epoch(change, "forget", collection, epoch.start)
     return problems
 
 
 def _complete(transaction: Transaction, collection: Collection, fine: str, coarse: str, before: int) -> list[int]:
-    """Starts of coarse epochs that ended before a moment, and whose fine ones are all sealed.
+    """Starts of coarse epochs that ended before a moment, and whose fine epochs are all closed.
 
-    All of those have the bodies of their reports, or none has: otherwise some would belong to no epoch that says so.
+    Either all or none of the fine epochs have the bodies of their reports.
     """
     rows = transaction.all(
         "SELECT start, sealed, bodies FROM epochs WHERE collection = ? AND span = ? AND finish <= ? ORDER BY start",
         (collection.id, fine, before // 1000),
     )
     found: dict[int, set[tuple[bool, int]]] = {}
-    for start, sealed, bodies in rows:
+    for start, closed, bodies in rows:
         whole = start_of(coarse, start)
         if finish_of(coarse, whole) <= before // 1000:
-            found.setdefault(whole, set()).add((sealed is not None, bodies))
-    return [start for start, states in found.items() if len(states) == 1 and all(sealed for sealed, _ in states)]
+            found.setdefault(whole, set()).add((closed is not None, bodies))
+    return [start for start, states in found.items() if len(states) == 1 and all(closed for closed, _ in states)]
 
 
-def _add_up(transaction: Transaction, collection: Collection, coarse: str, start: int, now: int, identity: str) -> None:
+def _add_up(change: Change, collection: Collection, coarse: str, start: int, identity: str) -> None:
     finish = finish_of(coarse, start)
-    parts = epochs_between(transaction, collection, start, finish)
-    total: Sketch | None = None
-    for part in parts:
-        new = part.sketch(collection)
-        if new is not None:
-            total = new if total is None else collection.added(total, new)
+    parts = epochs_between(change, collection, start, finish)
+    sketches = (part.sketch(collection) for part in parts)
+    total = collection.added_up(sketch for sketch in sketches if sketch is not None)
     if total is not None:
         total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
     kept = None if total is None else collection.known.to_kept(total)
-    transaction.execute(
-        "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
-    )
+    old = (collection.id, start, finish)
+    change.execute("DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", old)
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies, unshown = int(all(part.bodies for part in parts)), _unshown_together(collection, parts)
-    transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (collection.id, start, finish, coarse, now, reports, records, kept, bodies, now, *unshown),
-    )
-    facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
-    audit.note(transaction, now, COLLECTOR, "add up", **facts, span=coarse, parts=len(parts), reports=reports)
+    bodies, unshown = min(part.bodies for part in parts), _unshown_together(collection, parts)
+    row = (collection.id, start, finish, coarse, change.now, reports, records, kept, bodies, change.now, *unshown)
+    change.insert("epochs", Epoch.COLUMNS, [row])
+    facts = {"digest": digest_of(kept), "span": coarse, "parts": len(parts), "reports": reports}
+    note_epoch(change, "add up", collection, start, **facts)
 
 
 def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
@@ -277,21 +275,9 @@ def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, 
     return sum(reports for reports, _ in each), sum(records for _, records in each)
 
 
-def _forget(transaction: Transaction, collection: Collection, before: int, now: int) -> None:
-    rows = transaction.all(
-        f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? AND sealed IS NOT NULL AND finish <= ?",
-        (collection.id, before // 1000),
-    )
-    for epoch in map(Epoch.of_row, rows):
-        remove_bodies(transaction, collection, epoch)
-        transaction.execute("DELETE FROM epochs WHERE collection = ? AND start = ?", (collection.id, epoch.start))
-        facts = {"collection": collection.name, "epoch": in_iso(epoch.start), "start": epoch.start}
-        audit.note(transaction, now, COLLECTOR, "forget", **facts)
-
-
 @dataclass(frozen=True)
 class Window:
-    """The sum of the epochs that lie within [start, finish), and which of them it leaves out, with the reason."""
+    """The sum of the epochs within [start, finish), and those that it leaves out, with the reason."""
 
     start: int
     finish: int
@@ -314,26 +300,23 @@ class Window:
 
 
 def window(transaction: Transaction, collection: Collection, start: int, finish: int) -> Window:
-    """The sum of a run of epochs. Epochs that may not be shown are left out, so that no difference shows them."""
+    """The sum of the epochs of a window, without those that may not be shown."""
     if not start < finish:
         raise RefusalError("malformed", "a window must end after it starts")
     shown: list[Epoch] = []
     left_out: list[tuple[Epoch, str]] = []
-    total: Sketch | None = None
     for epoch in epochs_between(transaction, collection, start, finish):
         reason = epoch.why_hidden(collection)
         if epoch.start < start or epoch.finish > finish:
             reason = "only a part of it lies in the window"
         if reason is None:
-            sketch = epoch.sketch(collection)
-            assert sketch is not None
-            try:
-                total = sketch if total is None else collection.added(total, sketch)
-            except (ValueError, OverflowError) as error:
-                raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
             shown.append(epoch)
         else:
             left_out.append((epoch, reason))
+    try:
+        total = collection.added_up(sketch for epoch in shown if (sketch := epoch.sketch(collection)) is not None)
+    except (ValueError, OverflowError) as error:
+        raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
     return Window(start, finish, shown, left_out, total)
 
 

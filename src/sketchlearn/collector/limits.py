@@ -25,7 +25,7 @@ FAILURES_PER_MINUTE = 30  # tokens that are not valid, of one address
 
 
 class BodiesUnderWay:
-    """How many bytes of bodies are in memory: those that came, whatever was announced, and a share for each sender."""
+    """How many bytes of bodies are in memory, in total and of each sender. Only bytes that have come count."""
 
     def __init__(self) -> None:
         self.bytes: Counter[Hashable] = Counter()
@@ -34,7 +34,7 @@ class BodiesUnderWay:
 
     @contextmanager
     def body(self, who: Hashable) -> Iterator[Callable[[int], None]]:
-        """A body of somebody, for as long as it is needed; what is given is to be told of the bytes as they come."""
+        """A body of a sender, for as long as it is needed. The function that it gives counts bytes as they come."""
         own = 0
 
         def came(n_bytes: int) -> None:
@@ -60,26 +60,30 @@ class BodiesUnderWay:
 
 
 class Rates:
-    """Buckets that fill at so many per minute, and hold a minute's worth."""
+    """Token buckets, each of which fills at a rate per minute, and holds a minute's worth."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
 
     def take(self, who: object, per_minute: int) -> float:
         """Takes one out of the bucket; seconds to wait if it is empty, else 0."""
-        now = time.monotonic()
-        filled, since = self._buckets.pop(who, (float(per_minute), now))
-        filled = min(float(per_minute), filled + (now - since) * per_minute / 60)
+        filled, now = self._filled(who, per_minute)
         wait = 0.0 if filled >= 1 else (1 - filled) * 60 / per_minute
-        self._buckets[who] = (filled - 1 if wait == 0 else filled, now)
+        self._buckets[who] = (filled if wait else filled - 1, now)
+        self._buckets.move_to_end(who)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
         return wait
 
     def is_empty(self, who: object, per_minute: int) -> bool:
         """Whether nothing can be taken out of the bucket now."""
-        filled, since = self._buckets.get(who, (float(per_minute), time.monotonic()))
-        return filled + (time.monotonic() - since) * per_minute / 60 < 1
+        return self._filled(who, per_minute)[0] < 1
+
+    def _filled(self, who: object, per_minute: int) -> tuple[float, float]:
+        """What is in the bucket now, and the time."""
+        now = time.monotonic()
+        filled, since = self._buckets.get(who, (float(per_minute), now))
+        return min(float(per_minute), filled + (now - since) * per_minute / 60), now
 
 
 async def whole_body(
@@ -111,21 +115,21 @@ def address_of(request: Request) -> str:
 
 
 class Identification:
-    """Finds tokens. Many people share an address: wrong tokens slow down wrong tokens, and lock no valid one out."""
+    """Finds tokens. Many people share an address, so wrong tokens slow down only other wrong ones."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._failures = store, Rates()
         self._one_by_one: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def token(self, text: str, address: str) -> Token:
-        """The token of a text; an address with many wrong ones has them looked up one after the other."""
+        """The token of a text. Those of an address that sent many wrong ones are looked up one at a time."""
         try:
             if known := self._store.known_token(text):
                 return known
             if not self._failures.is_empty(address, FAILURES_PER_MINUTE):
-                return await run_sync(lambda: self._store.token(text))
+                return await run_sync(self._store.token, text)
             async with self._one_by_one.setdefault(address, asyncio.Lock()):
-                return await run_sync(lambda: self._store.token(text))
+                return await run_sync(self._store.token, text)
         except RefusalError:
             if self._failures.take(address, FAILURES_PER_MINUTE):
                 sentence = "too many tokens that are not valid came from this address"

@@ -15,7 +15,7 @@ class Metrics:
 
     def __init__(self) -> None:
         client = required("prometheus_client", "serve")
-        self._client = client
+        self._client: Any = client
         self.registry = client.CollectorRegistry()
         own = {"registry": self.registry}
         self.reports = client.Counter("sketchlearn_reports", "Reports that were acknowledged", ["collection"], **own)
@@ -26,11 +26,10 @@ class Metrics:
         self.seconds = client.Histogram(
             "sketchlearn_report_seconds", "Seconds from a report's first byte to its answer", buckets=SECONDS, **own
         )
-        self.group = client.Histogram("sketchlearn_commit_works", "Works of one commit", buckets=SIZES, **own)
-        self.waiting = client.Gauge("sketchlearn_waiting", "Works that wait for the writer", **own)
-        self.problems = client.Gauge("sketchlearn_problems", "What housekeeping could not do", **own)
+        self.group = client.Histogram("sketchlearn_commit_works", "Jobs of one commit", buckets=SIZES, **own)
+        self.waiting = client.Gauge("sketchlearn_waiting", "Jobs that wait for the writer", **own)
+        self.problems = client.Gauge("sketchlearn_problems", "Problems that background maintenance found", **own)
 
     def text(self) -> tuple[bytes, str]:
-        """All of it as Prometheus reads it, and the media type."""
-        found: tuple[bytes, Any] = (self._client.generate_latest(self.registry), self._client.CONTENT_TYPE_LATEST)
-        return found
+        """All numbers in the format of Prometheus, and its media type."""
+        return self._client.generate_latest(self.registry), self._client.CONTENT_TYPE_LATEST

@@ -1,4 +1,4 @@
-"""Names that others choose: of collections, senders and reports."""
+"""Refusals of requests, each with its HTTP status, and checks of the names that clients choose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATUS = {
 
 
 class RefusalError(Exception):
-    """A request that is refused; the sentence is for whoever sent it."""
+    """A request that is refused. The sentence is for its sender."""
 
     def __init__(self, kind: str, sentence: str, *, retry_after: int | None = None) -> None:
         super().__init__(sentence)
@@ -54,20 +54,20 @@ _FORMS = {
 
 
 def checked_name(what: str, name: Any) -> str:
-    """The name, if it is one of a collection, a sender or a report."""
-    form, words = _FORMS[what]
-    if not isinstance(name, str) or not re.fullmatch(form, name):
+    """The name of a collection, a sender or a report."""
+    if not isinstance(name, str) or not is_name(what, name):
+        words = _FORMS[what][1]
         raise RefusalError("malformed", f"the name of a {what} must have {words}, and begin with a letter or digit")
     return name
 
 
 def is_name(what: str, name: str) -> bool:
-    """Whether a text can be the name of such a thing."""
+    """Whether a text can be the name of a collection, a sender or a report."""
     return re.fullmatch(_FORMS[what][0], name) is not None
 
 
 def checked_title(title: Any) -> str:
-    """A title for people: any text without control characters."""
+    """A title: any text without control characters."""
     if not isinstance(title, str) or len(title) > LONGEST_TITLE or steers(title) or any(c in title for c in "\t\r\n"):
         raise RefusalError(
             "malformed", f"a title must be text of at most {LONGEST_TITLE} characters, without control characters"

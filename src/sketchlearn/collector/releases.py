@@ -1,7 +1,7 @@
 """Private releases of windows, kept for ever: each is booked in the collection's budget before its noise is drawn.
 
-A release has all that was reported in its window. What it has, whether it is made, how much noise it has and what its
-ledger says follow from the window, the rules, the design and the clock alone: none of that tells about a record.
+A release covers all reports of its window. Whether it is made, its amount of noise and its ledger depend only on the
+window, the rules, the design and the clock, not on the records.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
+from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of, with_iso_times
 from sketchlearn.collector.epochs import DAY_MS, epochs_between
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.core.owner_folder import make_folder
@@ -28,13 +28,13 @@ from sketchlearn.sketch.sums import Release, Sketch
 
 
 def require_over(collection: Collection, start: int, finish: int, now: int) -> None:
-    """Refuses a window that takes reports still, or that does not consist of whole epochs, by the clock alone."""
+    """Refuses a window that still takes reports, or that is not of whole epochs. It looks at the clock only."""
     rules = collection.rules
     if not start < finish:
         raise RefusalError("malformed", "a window must end after it starts")
     over = finish + rules.grace_seconds
     if 1000 * over > now:
-        raise RefusalError("conflict", f"the window is not sealed yet: release it from {in_iso(over)} on")
+        raise RefusalError("conflict", f"the window is not closed yet: release it from {in_iso(over)} on")
     for moment in (start, finish):
         span = rules.epoch
         for coarse, days in ((DAY, rules.hours_kept_days), (MONTH, rules.days_kept_days)):
@@ -48,14 +48,14 @@ def require_over(collection: Collection, start: int, finish: int, now: int) -> N
 
 
 def window_to_release(transaction: Transaction, collection: Collection, start: int, finish: int) -> Sketch:
-    """The sum of all sealed epochs of a window, however little they have; an empty sketch, if there are none."""
+    """The sum of all closed epochs of a window, even of few records; an empty sketch, if there are none."""
     rules, operator = collection.rules, collection.known.operator.without_keeping()
     if rules.private_reports or rules.noise_epsilon is not None:
         raise RefusalError("conflict", "the reports are private already: read the window's sketch")
     total = Sketch(operator)
     for epoch in epochs_between(transaction, collection, start, finish):
         sketch = epoch.sketch(collection)
-        if sketch is None or epoch.sealed is None or epoch.start < start or epoch.finish > finish:
+        if sketch is None or epoch.closed is None or epoch.start < start or epoch.finish > finish:
             continue
         if sketch.ledger is not None:
             raise RefusalError("conflict", "the reports are private already: read the window's sketch")
@@ -73,14 +73,14 @@ def window_to_release(transaction: Transaction, collection: Collection, start: i
         total.skipped,
         heaviest=total.heaviest,
         batches=Batches({secrets.randbits(64): 1}, most=total.batches.largest),
-        unit=_protected(transaction, collection, start, finish, total.unit),
+        unit=_privacy_unit(transaction, collection, start, finish, total.unit),
     )
 
 
-def _protected(
+def _privacy_unit(
     transaction: Transaction, collection: Collection, start: int, finish: int, found: ProtectedUnit | None
 ) -> ProtectedUnit | None:
-    """How many rows of one unit may be in a window: as many as the rules allow in every report that could be in it."""
+    """The privacy unit of a release: a window may have the rows that the rules allow in every possible report of it."""
     rules = collection.rules
     if rules.unit is None or rules.rows_per_unit is None:
         if found is not None:
@@ -96,11 +96,10 @@ def _protected(
                 f"no release was made: a {rules.unit} may be in every report of a window: limit those by the rule "
                 "reports_per_epoch, or set disjoint, if none is in two reports",
             )
-        senders = transaction.one("SELECT count(*) FROM senders WHERE collection = ?", (collection.id,))
-        assert senders is not None
+        senders = transaction.value("SELECT count(*) FROM senders WHERE collection = ?", (collection.id,))
         first = max(start, start_of(rules.epoch, collection.created / 1000 - rules.grace_seconds))
         epochs = max(1, -(-(finish - first) // SECONDS[rules.epoch]))
-        reports = max(1, int(senders[0])) * rules.reports_per_epoch * epochs
+        reports = max(1, senders) * rules.reports_per_epoch * epochs
     unit = ProtectedUnit(rules.unit, rules.rows_per_unit * reports)
     if found is not None and (found.name != unit.name or found.rows_per_unit > unit.rows_per_unit):
         raise RefusalError("conflict", f"no release was made: reports of the window have {found}, against the rules")
@@ -108,12 +107,12 @@ def _protected(
 
 
 class CollectionBudget(Budget):
-    """The budget of a collection. The database knows how long its log is, and its last digest.
+    """The budget of a collection. The database has the length of its log, and its last digest.
 
     Parameters
     ----------
-    known : what the database knows: how many releases the log has had, and the digest of the last.
-    note : writes that down; done before any noise is drawn.
+    known : the number of releases in the log and the digest of the last, as the database has them.
+    note : writes them, before any noise is drawn.
     """
 
     def __init__(
@@ -141,13 +140,13 @@ class CollectionBudget(Budget):
 
 
 def known_budget(transaction: Transaction, collection: Collection) -> tuple[int, str] | None:
-    """What the database knows of the collection's budget."""
+    """The length and the last digest of the budget's log, as the database has them."""
     row = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
-    return None if row is None else (int(row[0]), str(row[1]))
+    return None if row is None else (row[0], row[1])
 
 
 def note_budget(transaction: Transaction, collection: Collection, head: tuple[int, str]) -> None:
-    """Writes down how long the log of the collection's budget is."""
+    """Writes the length and the last digest of the budget's log."""
     transaction.execute(
         "INSERT INTO budgets (collection, releases, digest) VALUES (?, ?, ?) ON CONFLICT (collection) DO UPDATE SET "
         "releases = excluded.releases, digest = excluded.digest",
@@ -156,7 +155,7 @@ def note_budget(transaction: Transaction, collection: Collection, head: tuple[in
 
 
 def spent_before(transaction: Transaction, collection: Collection, start: int, finish: int) -> Ledger | None:
-    """What earlier releases have spent on records of a window: a record is in one epoch, a unit may be in all."""
+    """The privacy loss of earlier releases on records of a window: a record is in one epoch, a unit may be in all."""
     rows = transaction.all(
         "SELECT own_ledger FROM releases WHERE collection = ? AND start < ? AND finish > ? ORDER BY id",
         (collection.id, finish, start) if collection.rules.unit is None else (collection.id, 2**62, -(2**62)),
@@ -169,58 +168,40 @@ def spent_before(transaction: Transaction, collection: Collection, start: int, f
 
 
 def released(sketch: Sketch, earlier: Ledger | None, budget: Budget, **options: Any) -> tuple[Release, Ledger]:
-    """A private release, whose ledger has what was spent before, too; and the ledger of itself alone."""
+    """A private release, whose ledger includes earlier releases; and its own ledger, without them."""
     own = privatize(sketch, **options, budget=budget)
     assert own.ledger is not None
     ledger = own.ledger if earlier is None else own.ledger.after(earlier)
     return Release(own.operator, own.sums, own.units, ledger, made_of=(own,)), own.ledger
 
 
-def keep(
-    transaction: Transaction,
-    collection: Collection,
-    bounds: tuple[int, int],
-    release: Release,
-    own: Ledger,
-    now: int,
-    actor: str,
+def insert_release(
+    change: Change, collection: Collection, bounds: tuple[int, int], release: Release, own: Ledger
 ) -> dict[str, Any]:
-    """Keeps a release; what the routes say of it."""
-    number = transaction.next_number("releases")
+    """Writes a release; its description."""
+    number = change.next_number("releases")
     assert release.ledger is not None
     ledger = json.dumps(release.ledger.to_json())
-    transaction.execute(
-        "INSERT INTO releases (id, collection, start, finish, created, ledger, sketch, own_ledger) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (number, collection.id, *bounds, now, ledger, release.to_bytes(), json.dumps(own.to_json())),
-    )
+    row = (number, collection.id, *bounds, change.now, ledger, release.to_bytes(), json.dumps(own.to_json()))
+    change.insert("releases", "id, collection, start, finish, created, ledger, sketch, own_ledger", [row])
     facts = {"collection": collection.name, "release": number, "epsilon": own.epsilon, "delta": own.delta}
-    audit.note(transaction, now, actor, "release", **facts)
-    return _to_json((number, *bounds, now, ledger))
+    change.note("release", **facts)
+    return releases(change, collection)[-1]
 
 
 def releases(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
     """All releases of a collection, in order."""
-    rows = transaction.all(
+    found = transaction.records(
         "SELECT id, start, finish, created, ledger FROM releases WHERE collection = ? ORDER BY id", (collection.id,)
     )
-    return [_to_json(row) for row in rows]
+    for row in found:
+        row |= {"start": in_iso(row["start"]), "finish": in_iso(row["finish"]), "ledger": json.loads(row["ledger"])}
+    return [with_iso_times(row, "created") for row in found]
 
 
 def release_file(transaction: Transaction, collection: Collection, number: int) -> bytes:
     """The file of a release."""
-    row = transaction.one("SELECT sketch FROM releases WHERE collection = ? AND id = ?", (collection.id, number))
-    if row is None:
+    body = transaction.value("SELECT sketch FROM releases WHERE collection = ? AND id = ?", (collection.id, number))
+    if body is None:
         raise RefusalError("not found", "there is no such release in the collection")
-    return bytes(row[0])
-
-
-def _to_json(row: tuple[Any, ...]) -> dict[str, Any]:
-    number, start, finish, created, ledger = row
-    return {
-        "id": number,
-        "start": in_iso(start),
-        "finish": in_iso(finish),
-        "created": in_iso(created / 1000),
-        "ledger": json.loads(ledger),
-    }
+    return bytes(body)

@@ -1,4 +1,4 @@
-"""Reports: each is counted once, in one epoch, in the same transaction in which its bytes are kept."""
+"""Reports: each is counted once, in one epoch, in the transaction that writes its bytes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sketchlearn.collector.writer import Group
 
 
-ROOM = 20  # With private reading, 2^20 reports fit into a sum: that it is full must not tell of others.
+ROOM = 20  # With private reading, 2^20 reports fit into a sum, so that a full sum does not tell of other senders.
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
 LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: ids of batches, names of files
-_INSERT_REPORT = "INSERT INTO reports (number, collection, sender, id, digest, epoch, records, received, late, removed)"
+_COLUMNS = "number, collection, sender, id, digest, epoch, records, received, late, removed"
 _WRITE_EPOCH = (
     f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, NULL, ?, ?, ?, 1, NULL, 0, 0) "
     "ON CONFLICT (collection, start) "
@@ -37,7 +37,7 @@ _WRITE_EPOCH = (
 
 @dataclass(frozen=True)
 class Incoming:
-    """A report that was read and checked by itself, to be added."""
+    """A report that was read, and checked as far as it can be by itself."""
 
     collection: Collection
     sender: int
@@ -47,24 +47,26 @@ class Incoming:
     sketch: Sketch
     records: int
     time: float | None  # when its rows were seen, by the sender's clock, in seconds
-    found: frozenset[bytes]  # what identifies its rows, or its noise
+    found: frozenset[bytes]  # identifies its rows, or its noise
 
     @property
     def batches(self) -> frozenset[bytes]:
-        """What is noted of it. With private reading, what others have sent must not matter to a sender's reports."""
+        """The batch ids that are written. With private reading, other senders must not matter to a sender's reports."""
         return own_identities(self.found, self.sender) if self.collection.rules.private_reading else self.found
 
     @property
     def counted_as(self) -> list[tuple[int, bytes]]:
-        """By what it is looked up among those that were counted: its batches and, of old reports, the body's digest."""
+        """The batch ids that are looked up: its own and, of old reports, the body's digest."""
         return [(self.collection.id, one) for one in (*self.batches, *self.found, self.digest)] if self.found else []
 
     @classmethod
     def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
-        """A report from its bytes, if they are a sound sketch of the collection's design that its rules allow."""
+        """A report from its bytes; refused, if it is no sketch of the collection's design that its rules allow."""
         rules = collection.rules
         if rules.hidden is not None:
-            raise RefusalError("not private", "the sums of this collection hide their parts: send parts, not sketches")
+            raise RefusalError(
+                "not private", "this collection uses secure aggregation: send secret shares, not sketches"
+            )
         if len(body) > rules.largest_body:
             raise RefusalError("too large", f"a report has at most {rules.largest_body:,} bytes here")
         try:
@@ -81,19 +83,17 @@ class Incoming:
         records = min(MOST_RECORDS, max(0, math.ceil(sketch.count)))
         if ledger is None and sketch.units == 0:
             raise RefusalError("malformed", "the report has no records: there is nothing to add")
-        most = most_records(collection.known.operator) >> ROOM
-        if rules.private_reading and records > most:  # whatever others have sent
-            raise RefusalError("limit", f"a report has at most {most:,} records here, and this one {records:,}")
-        if rules.records_per_report is not None and records > rules.records_per_report:
-            raise RefusalError(
-                "limit", f"a report has at most {rules.records_per_report:,} records here, and this one {records:,}"
-            )
+        most = [] if rules.records_per_report is None else [rules.records_per_report]
+        if rules.private_reading:  # whatever others have sent
+            most.append(most_records(collection.known.operator) >> ROOM)
+        if most and records > min(most):
+            raise RefusalError("limit", f"a report has at most {min(most):,} records here, and this one {records:,}")
         digest = hashlib.sha256(body).digest()
         return cls(collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
 
 
 def names_own_design(collection: Collection, body: bytes) -> bool:
-    """A look at the header of a report, before it is parsed: whether it has the collection's design, letter by letter.
+    """Whether the header of a report has the collection's design, letter by letter; looked at before it is parsed.
 
     Refuses headers that are longer than any report's.
     """
@@ -104,9 +104,9 @@ def names_own_design(collection: Collection, body: bytes) -> bool:
 
 
 def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
-    """Why the rules about units and private releases do not allow a sketch.
+    """Why the rules about privacy units and private releases do not allow a sketch; None if they do.
 
-    A release must not be refused, or have more noise, for what one report is: that would tell readers about it.
+    One report must not cause a release to be refused, or to have more noise: that would tell readers about it.
     """
     rules = collection.rules
     if sketch.ledger is not None:
@@ -131,9 +131,9 @@ def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
 
 
 def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
-    """What identifies the rows of a report: the ids of its batches or, of a private one, its noisy sums.
+    """What identifies the rows of a report: its batch ids or, of a private one, a digest of its noisy sums.
 
-    Bits of a device have none: two devices may send the same few bits.
+    Bits of a device have none, since two devices may send the same few bits.
     """
     if body[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):
         return frozenset()
@@ -144,18 +144,18 @@ def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
 
 
 def own_identities(found: frozenset[bytes], sender: int) -> frozenset[bytes]:
-    """The same as one sender's alone."""
+    """The same for the reports of one sender alone."""
     return frozenset(hashlib.blake2b(one + str(sender).encode(), digest_size=8).digest() for one in found)
 
 
 @dataclass
 class OpenTotal:
-    """The sum of an epoch that still takes reports, as the writer has it."""
+    """The sum of an epoch that still takes reports, as the writer has it in memory."""
 
     start: int
     finish: int
     span: str
-    sealed: bool = False
+    closed: bool = False
     sketch: Sketch | None = None
     reports: int = 0
     records: int = 0
@@ -197,14 +197,13 @@ class ReportGroup:
         return found
 
     def take(self, report: Incoming) -> dict[str, Any]:
-        """Adds a report, or says what was said before if it is here already; the answer for its sender."""
+        """Adds a report, unless it was added before; the answer for its sender, the same each time."""
         key = (report.collection.id, report.sender, report.id)
         known = self._answers.get(key)
         if known is not None:
             if known[0] != report.digest:
-                raise RefusalError(
-                    "conflict", "a report of this id came before with other bytes: give each report an id of its own"
-                )
+                sentence = "a report of this id came before with other bytes: give each report an id of its own"
+                raise RefusalError("conflict", sentence)
             return known[1]
         if report.sender in self.store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
@@ -213,7 +212,7 @@ class ReportGroup:
         total, late = self._epoch(report, now)
         self._require_within_limits(report, total)
         answer = answer_for(report.id, total.start, report.records, report.digest, now, late)
-        number = self.store.next_report()
+        number = next(self.store.report_numbers)
         total.sketch = self._sum(report, total)
         total.reports, total.records = total.reports + 1, total.records + report.records
         self._bodies.append((number, report.body))
@@ -226,23 +225,23 @@ class ReportGroup:
         return answer
 
     def _look_up(self, reports: list[Incoming]) -> None:
-        """What the database has of the ids and the batches of these reports; rows of reports are never removed."""
+        """Reads the ids and the batch ids of these reports that are in the database."""
         keys = {(report.collection.id, report.sender, report.id) for report in reports}
         key, wanted = ("collection", "sender", "id"), ("digest", "epoch", "records", "received", "late")
         for row in self.group.transaction.matching("reports", (*key, *wanted), key, keys):
             collection, sender, number, digest, epoch, records, received, late = row
-            answer = answer_for(number, epoch, records, bytes(digest), received, bool(late))
-            self._answers[collection, sender, number] = (bytes(digest), answer)
+            answer = answer_for(number, epoch, records, digest, received, bool(late))
+            self._answers[collection, sender, number] = (digest, answer)
         batches = {one for report in reports for one in report.counted_as}
         both = ("collection", "batch")
         for collection, batch, sender in self.group.transaction.matching("counted", (*both, "sender"), both, batches):
-            self._counted[collection, bytes(batch)] = sender
+            self._counted[collection, batch] = sender
 
     def _require_new(self, report: Incoming) -> None:
-        """Refuses a report of which a batch was counted before.
+        """Duplicate detection: refuses a report if one of its batches was counted before.
 
-        In a collection with private reading, a sender must not find out what others have sent, and no record may
-        decide whether another sender's report counts: there, the batches of each sender are looked up by themselves.
+        With private reading, a sender must not find out what others have sent, and no record may decide whether
+        another sender's report counts. There, only batches of the same sender are duplicates.
         """
         senders = {self._counted[key] for key in report.counted_as if key in self._counted}
         if report.sender in senders or (senders and not report.collection.rules.private_reading):
@@ -256,29 +255,26 @@ class ReportGroup:
         """The sum that a report is added to, and whether it comes late."""
         rules, moment = report.collection.rules, now / 1000 if report.time is None else report.time
         if moment > now / 1000 + rules.skew_seconds:
-            raise RefusalError(
-                "wrong clock", f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
-            )
+            sentence = f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
+            raise RefusalError("wrong clock", sentence)
         total = self._total(report.collection, min(moment, now / 1000))
-        if not total.sealed and now / 1000 < total.finish + rules.grace_seconds:
+        if not total.closed and now / 1000 < total.finish + rules.grace_seconds:
             return total, False
         if rules.late != NEXT:
-            raise RefusalError(
-                "closed", f"the epoch that began {in_iso(total.start)} is closed: reports that late are not counted"
-            )
+            sentence = f"the epoch that began {in_iso(total.start)} is closed: reports that late are not counted"
+            raise RefusalError("closed", sentence)
         return self._total(report.collection, now / 1000), True
 
     def _total(self, collection: Collection, moment: float) -> OpenTotal:
-        start = start_of(collection.rules.epoch, moment)
+        span = collection.rules.epoch
+        start = start_of(span, moment)
         totals = self.store.open_totals
         if (collection.id, start) not in totals:
-            found = epoch_at(self.group.transaction, collection, start)
-            if found is None:
-                total = OpenTotal(start, finish_of(collection.rules.epoch, start), collection.rules.epoch)
-            else:
-                sketch = None if found.sealed is not None else found.sketch(collection)
-                sealed = found.sealed is not None
-                total = OpenTotal(found.start, found.finish, found.span, sealed, sketch, found.reports, found.records)
+            total = OpenTotal(start, finish_of(span, start), span)
+            if (found := epoch_at(self.group.transaction, collection, start)) is not None:
+                closed = found.closed is not None
+                sketch = None if closed else found.sketch(collection)
+                total = OpenTotal(found.start, found.finish, found.span, closed, sketch, found.reports, found.records)
             totals[collection.id, start] = total
         return totals[collection.id, start]
 
@@ -287,13 +283,12 @@ class ReportGroup:
         if rules.reports_per_epoch is None and rules.records_per_epoch is None:
             return
         who = (report.collection.id, total.start, report.sender)
-        found = self.group.transaction.one(
+        [(reports, records)] = self.group.transaction.all(
             "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch = ? AND sender = ?",
             who,
         )
-        assert found is not None
         pending = [row[6] for row in self._rows if (row[1], row[5], row[2]) == who]
-        reports, records = int(found[0]) + len(pending), int(found[1]) + sum(pending)
+        reports, records = reports + len(pending), records + sum(pending)
         if rules.reports_per_epoch is not None and reports >= rules.reports_per_epoch:
             raise RefusalError("limit", f"a sender has at most {rules.reports_per_epoch:,} reports in an epoch here")
         if rules.records_per_epoch is not None and records + report.records > rules.records_per_epoch:
@@ -311,9 +306,9 @@ class ReportGroup:
     def _write(self) -> None:
         """Writes what was taken, before the transaction is committed."""
         transaction = self.group.transaction
-        transaction.insert(_INSERT_REPORT, self._rows)
-        transaction.insert("INSERT INTO bodies (number, body)", self._bodies)
-        transaction.insert("INSERT INTO counted (collection, batch, sender)", self._new)
+        transaction.insert("reports", _COLUMNS, self._rows)
+        transaction.insert("bodies", "number, body", self._bodies)
+        transaction.insert("counted", "collection, batch, sender", self._new)
         for collection, total in self._touched.values():
             kept = None if total.sketch is None else collection.known.to_kept(total.sketch)
             counts = (total.reports, total.records)
@@ -321,9 +316,9 @@ class ReportGroup:
         by_sender: dict[int, list[tuple[Any, ...]]] = {}
         for row in self._rows:
             by_sender.setdefault(row[2], []).append(row)
-        transaction.update(
-            "UPDATE senders SET reports = reports + new.column2, records = records + new.column3, latest = new.column4",
-            "senders.id = new.column1",
+        transaction.with_rows(
+            "UPDATE senders SET reports = reports + new.column2, records = records + new.column3, latest = new.column4 "
+            "FROM (VALUES {}) AS new WHERE senders.id = new.column1",
             [(sender, len(rows), sum(row[6] for row in rows), rows[-1][7]) for sender, rows in by_sender.items()],
         )
         for pending in (self._rows, self._bodies, self._new, self._touched):
@@ -331,7 +326,7 @@ class ReportGroup:
 
 
 def answer_for(report: str, epoch: int, records: int, digest: bytes, received: int, late: bool) -> dict[str, Any]:
-    """What a sender is told, the first time and each time it sends the same again."""
+    """The answer to a report, the first time and each time it is sent again."""
     return {
         "id": report,
         "epoch": in_iso(epoch),

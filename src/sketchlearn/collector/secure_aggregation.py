@@ -1,4 +1,8 @@
-"""The first of two collectors: it keeps the rests of reports, and opens an epoch's total with the second one, once."""
+"""Secure aggregation with two collectors: each has one secret share of every report, and both open a total, once.
+
+The first collector keeps its shares in its database, and forwards encrypted seeds to the second one, which expands them
+to its shares. A server can be the first collector, the second one, or one of each for different collections.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,20 @@ import binascii
 import hashlib
 import json
 import secrets
+import sqlite3
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sketchlearn.collector import audit
+from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
     PartHeader,
@@ -24,40 +33,47 @@ from sketchlearn.collector.clients.secret_shares import (
     added,
     design_digest,
     expanded,
+    new_private_key,
 )
-from sketchlearn.collector.collection import Collection, one_batch
-from sketchlearn.collector.database import Transaction
+from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
-from sketchlearn.collector.epochs import COLLECTOR, Epoch, batch_number, digest_of, epoch_at
+from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.senders import SEND
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import FormatError
 from sketchlearn.core.messages import counted
+from sketchlearn.core.owner_folder import write_file
 from sketchlearn.core.values import whole
 from sketchlearn.features.provenance import public_design
 from sketchlearn.privacy.noise_plan import COUNT_SHARE, plan_noise
 from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.sums import LARGEST_INTEGER, Release, Sketch
 
-NOISE_ROOM = 64  # Deviations of noise that must fit beside the sums: discrete Laplace noise exceeds them once in 10^39.
+# Standard deviations of noise that must fit beside the sums: discrete Laplace noise exceeds them once in 10^39 draws.
+NOISE_ROOM = 64
+SEEDS_PER_REQUEST = 500
+KEY_FILE, SECOND_FILE = "second.key", "second-collector.json"
+SECONDS_TO_ANSWER = 120.0
 
 
-class RefusedError(ValueError):
+class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
 
 
 @dataclass(frozen=True)
-class HiddenTerms:
-    """What holds for all reports of a collection whose sums hide their parts; both collectors have it.
+class AggregationTerms:
+    """The terms of secure aggregation that hold for all reports of a collection, at both collectors.
 
     Parameters
     ----------
-    collection, design : its name, and the digest of its design.
-    integers : how many a report has: the operator's sums, and the count.
+    collection, design : the name of the collection, and the digest of its design.
+    integers : the number of integers of a report: the operator's sums, and the count.
     minimum : an epoch of fewer reports, or of fewer senders where they are known, is never opened.
-    most_records : how many records a report may have.
-    ledger : where each report has a share of noise, what each claims; None if reports are exact.
+    most_records : the most records of a report.
+    ledger : the ledger of each report, if each has a share of noise; None if reports are exact.
     """
 
     collection: str
@@ -92,12 +108,12 @@ class HiddenTerms:
             )
 
     def require_room(self, ceiling: int, n_reports: int) -> None:
-        """Refuses a total that could leave 64 bits, and would then be wrong without a sign of it."""
+        """Refuses a total that could overflow 64 bits, which nobody would notice."""
         noise = 0.0 if self.ledger is None else NOISE_ROOM * (n_reports * self.ledger.sum_variance) ** 0.5
         if n_reports * self.most_records * ceiling + int(noise) > LARGEST_INTEGER:
             raise RefusedError(
                 f"{n_reports:,} reports of up to {self.most_records:,} records could overflow: allow fewer records per "
-                "report, or seal epochs sooner"
+                "report, or close epochs sooner"
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -105,17 +121,17 @@ class HiddenTerms:
         return {**form, "ledger": None if self.ledger is None else self.ledger.to_json()}
 
     @classmethod
-    def from_json(cls, form: Any) -> HiddenTerms:
+    def from_json(cls, form: Any) -> AggregationTerms:
         ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
         return cls(**{**form, "ledger": ledger})
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the first collector asks the second one at the end of an epoch: the total of these reports' shares.
+    """The first collector's question at the end of an epoch: the total of the second one's shares of these reports.
 
-    `opening` is a random number of this opening: after a loss on the way, the same question gets the same answer.
-    `reports` are the fingerprints of their sealed seeds.
+    `opening` is a random number of this opening: if an answer is lost, the same question gets the same answer again.
+    `reports` are the fingerprints of their encrypted seeds.
     """
 
     collection: str
@@ -125,7 +141,7 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """Of all that is asked."""
+        """The digest of all of the question."""
         text = json.dumps([self.collection, self.epoch, self.opening, sorted(self.reports)])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -145,7 +161,7 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The second collector's total over the asked reports but the missing ones, which it does not have."""
+    """The second collector's total over the asked reports, without those that it is missing."""
 
     question: str
     missing: frozenset[str]
@@ -167,11 +183,11 @@ class Answer:
 
 
 def open_total(
-    terms: HiddenTerms, operator: Any, question: Question, answer: Answer, parts: Iterable[HiddenPart]
+    terms: AggregationTerms, operator: Any, question: Question, answer: Answer, parts: Iterable[HiddenPart]
 ) -> Sketch:
-    """The epoch's sketch: the rests of the asked reports but the missing ones, and the second collector's total.
+    """The sketch of an epoch: the sum of the first collector's shares and of the second one's total.
 
-    Of exact reports, it is exact and not private; of shares of noise, its ledger has the guarantee of one release.
+    Of exact reports, it is exact and not private. Of reports with shares of noise, it is one private release.
     """
     if answer.question != question.digest:
         raise RefusedError("the second collector has answered another question")
@@ -222,14 +238,14 @@ TABLES = (
 
 
 class SecondCollector:
-    """Seeds of reports, in a database of their own, which the first collector cannot read.
+    """The second collector: it keeps seeds in a database that the first collector cannot read.
 
     Parameters
     ----------
-    connection : of sqlite3, in autocommit mode, for this collector alone.
-    private_key : the half of the key with which seeds are opened.
-    sender_of : the name of the sender that a credential belongs to, or None if it is unknown. Without it anybody may
-        report, the first collector too, which could fill up an epoch with reports of its own.
+    connection : a connection of sqlite3 in autocommit mode, for this collector alone.
+    private_key : decrypts the seeds.
+    sender_of : gives the name of the sender that a credential belongs to, or None if it is unknown. Without it, anybody
+        may report, even the first collector, which could fill up an epoch with its own reports.
     """
 
     def __init__(
@@ -240,118 +256,95 @@ class SecondCollector:
         for statement in TABLES:
             connection.execute(statement)
 
-    def agree(self, terms: HiddenTerms) -> None:
+    def agree(self, terms: AggregationTerms) -> None:
         """Notes the terms of a collection, which are then fixed."""
-        with self._transaction() as run:
-            known = self._terms(run, terms.collection)
-            if known is None:
-                row = (terms.collection, json.dumps(terms.to_json()))
-                run("INSERT INTO hidden_terms VALUES (?, ?)", row)
-            elif known != terms:
+        with self._transaction():
+            row = (terms.collection, json.dumps(terms.to_json()))
+            self._connection.execute("INSERT INTO hidden_terms VALUES (?, ?) ON CONFLICT DO NOTHING", row)
+            if self._terms(terms.collection) != terms:
                 raise RefusedError(f"the collection {terms.collection} has other terms here: they cannot be changed")
 
     def receive(self, seeds: Iterable[SealedSeed]) -> dict[str, str]:
-        """Takes in seeds; for each that is refused, by its fingerprint, a sentence that says why."""
+        """Takes seeds in; the reasons for those that are refused, by their fingerprints."""
         refused = {}
-        with self._transaction() as run:
+        with self._transaction():
             for seed in seeds:
                 try:
-                    self._receive(run, seed)
+                    self._receive(seed)
                 except ValueError as error:
                     refused[seed.fingerprint] = str(error)
         return refused
 
-    def _receive(self, run: Callable[..., Any], sealed: SealedSeed) -> None:
-        header = sealed.header
-        self._required_terms(run, header.collection).check(header)
-        where = (header.collection, sealed.fingerprint)
+    def _receive(self, encrypted: SealedSeed) -> None:
+        header, run = encrypted.header, self._connection.execute
+        self._terms(header.collection).check(header)
+        where = (header.collection, encrypted.fingerprint)
         if run("SELECT 1 FROM hidden_seeds WHERE collection = ? AND fingerprint = ?", where).fetchone():
             return
-        if self._answered(run, header.collection, header.epoch) is not None:
+        if self._answered(header.collection, header.epoch) is not None:
             raise RefusedError(f"the epoch {header.epoch} was opened already")
-        seed, credential = sealed.open(self._private_key)
+        seed, credential = encrypted.open(self._private_key)
         sender = None if self._sender_of is None else self._sender_of(credential)
         if self._sender_of is not None and sender is None:
             raise RefusedError("the second collector does not know the sender of this report")
         run("INSERT INTO hidden_seeds VALUES (?, ?, ?, ?, ?)", (*where, header.epoch, sender, seed))
 
     def answer(self, question: Question) -> Answer:
-        """The total over the asked reports that are here; each epoch has one answer, and the same question gets it."""
-        with self._transaction() as run:
-            terms = self._required_terms(run, question.collection)
-            before = self._answered(run, question.collection, question.epoch)
+        """The total over the asked reports that are here. Each epoch has one question, and one answer."""
+        where = (question.collection, question.epoch)
+        with self._transaction():
+            terms, before = self._terms(question.collection), self._answered(*where)
             if before is not None:
                 if before[0] != question.digest:
                     raise RefusedError(f"the epoch {question.epoch} was opened already: its total is told once")
                 return Answer.from_json(json.loads(before[1]))
-            answer = self._total(run, terms, question)
-            where = (question.collection, question.epoch)
+            answer = self._total(terms, question)
             row = (*where, answer.question, json.dumps(answer.to_json()))
-            run("INSERT INTO hidden_answers VALUES (?, ?, ?, ?)", row)
-            run("DELETE FROM hidden_seeds WHERE collection = ? AND epoch = ?", where)
+            self._connection.execute("INSERT INTO hidden_answers VALUES (?, ?, ?, ?)", row)
+            self._connection.execute("DELETE FROM hidden_seeds WHERE collection = ? AND epoch = ?", where)
         return answer
 
-    @staticmethod
-    def _total(run: Callable[..., Any], terms: HiddenTerms, question: Question) -> Answer:
-        found: set[str] = set()
-        senders: set[str | None] = set()
+    def _total(self, terms: AggregationTerms, question: Question) -> Answer:
+        query = "SELECT fingerprint, {} FROM hidden_seeds WHERE collection = ? AND epoch = ?"
         where = (question.collection, question.epoch)
-        rows = run("SELECT fingerprint, sender FROM hidden_seeds WHERE collection = ? AND epoch = ?", where)
-        for fingerprint, sender in rows:
-            if fingerprint in question.reports:
-                found.add(fingerprint)
-                senders.add(sender)
+        rows = self._connection.execute(query.format("sender"), where)
+        found = {fingerprint: sender for fingerprint, sender in rows if fingerprint in question.reports}
+        senders = set(found.values())
         known = None not in senders
         terms.require_minimum(len(senders) if known else len(found), "sender" if known else "report")
-        chosen = run("SELECT fingerprint, seed FROM hidden_seeds WHERE collection = ? AND epoch = ?", where)
-        total = added(expanded(bytes(seed), terms.integers) for name, seed in chosen if name in found)
-        return Answer(question.digest, frozenset(question.reports - found), total)
+        chosen = self._connection.execute(query.format("seed"), where)
+        total = added(expanded(seed, terms.integers) for fingerprint, seed in chosen if fingerprint in found)
+        return Answer(question.digest, question.reports - found.keys(), total)
 
-    def _required_terms(self, run: Callable[..., Any], collection: str) -> HiddenTerms:
-        terms = self._terms(run, collection)
-        if terms is None:
+    def _terms(self, collection: str) -> AggregationTerms:
+        row = self._connection.execute("SELECT terms FROM hidden_terms WHERE collection = ?", (collection,)).fetchone()
+        if row is None:
             raise RefusedError(f"the second collector has no collection {collection}")
-        return terms
+        return AggregationTerms.from_json(json.loads(row[0]))
 
-    @staticmethod
-    def _terms(run: Callable[..., Any], collection: str) -> HiddenTerms | None:
-        row = run("SELECT terms FROM hidden_terms WHERE collection = ?", (collection,)).fetchone()
-        return None if row is None else HiddenTerms.from_json(json.loads(row[0]))
-
-    @staticmethod
-    def _answered(run: Callable[..., Any], collection: str, epoch: str) -> tuple[str, str] | None:
+    def _answered(self, collection: str, epoch: str) -> tuple[str, str] | None:
         query = "SELECT question, answer FROM hidden_answers WHERE collection = ? AND epoch = ?"
-        found: tuple[str, str] | None = run(query, (collection, epoch)).fetchone()
+        found: tuple[str, str] | None = self._connection.execute(query, (collection, epoch)).fetchone()
         return found
 
     @contextmanager
-    def _transaction(self) -> Iterator[Callable[..., Any]]:
+    def _transaction(self) -> Iterator[None]:
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                yield self._connection.execute
+                yield
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
 
 
-SEEDS_AT_ONCE = 500
-
-
-class Second(Protocol):
-    """What the first collector asks of the second one."""
-
-    def receive(self, seeds: list[SealedSeed]) -> dict[str, str]: ...
-    def answer(self, question: Question) -> Answer: ...
-
-
-def hidden_terms(collection: Collection) -> HiddenTerms:
+def terms_of(collection: Collection) -> AggregationTerms:
     """The terms of a collection, which each collector derives from its own design and rules."""
     operator, rules = collection.known.operator.without_keeping(), collection.rules
     if rules.hidden is None or rules.records_per_report is None:
-        raise RefusalError("conflict", "the sums of this collection do not hide their parts: send sketches")
-    return HiddenTerms(
+        raise RefusalError("conflict", "this collection does not use secure aggregation: send sketches")
+    return AggregationTerms(
         collection.name,
         design_digest(operator),
         operator.n_sums + 1,
@@ -362,7 +355,7 @@ def hidden_terms(collection: Collection) -> HiddenTerms:
 
 
 def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -> Ledger | None:
-    """What `privatize(..., epsilon=..., parties=...)` says of each share."""
+    """The ledger of each share of noise: that of `privatize(..., epsilon=..., parties=...)`."""
     if epsilon is None or parties is None:
         return None
     try:
@@ -374,8 +367,8 @@ def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -
 
 
 def part_to_keep(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> Work:
-    """The work of keeping a part, which is read and checked by itself; the same again gets the same answer."""
-    terms = hidden_terms(collection)
+    """The work of writing a secret share, which is read and checked before; the same again gets the same answer."""
+    terms = terms_of(collection)
     try:
         part = HiddenPart.from_bytes(body)
         terms.check(part.header)
@@ -384,7 +377,7 @@ def part_to_keep(store: Store, collection: Collection, sender: int, number: str,
     except RefusedError as error:
         raise RefusalError("other design", str(error)) from None
     if part.header.id != number:
-        raise RefusalError("malformed", "the part was sealed for another id than the one it is sent with")
+        raise RefusalError("malformed", "the part was encrypted for another id than the one it is sent with")
     try:
         start = int(from_text(part.header.epoch))
     except ValueError as error:
@@ -400,17 +393,16 @@ def part_to_keep(store: Store, collection: Collection, sender: int, number: str,
             "SELECT digest, received FROM hidden_parts WHERE collection = ? AND sender = ? AND id = ?", where
         )
         if known is not None:
-            if bytes(known[0]) != digest:
+            if known[0] != digest:
                 raise RefusalError("conflict", "a report of this id came before with other bytes")
-            return _answer(number, start, int(known[1]))
+            return _answer(number, start, known[1])
         if sender in store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
         if start > now / 1000 + rules.skew_seconds:
             raise RefusalError("wrong clock", "the epoch of the part is in the future: set the sender's clock")
-        opening = transaction.one(
-            "SELECT opening FROM hidden_openings WHERE collection = ? AND epoch = ?", (collection.id, start)
-        )
-        if opening is not None or now / 1000 >= finish_of(span, start) + rules.grace_seconds:
+        over = now / 1000 >= finish_of(span, start) + rules.grace_seconds
+        opening = "SELECT opening FROM hidden_openings WHERE collection = ? AND epoch = ?"
+        if over or transaction.one(opening, (collection.id, start)):
             raise RefusalError("closed", f"the epoch that began {in_iso(start)} is closed")
         row = (*where, start, part.sealed_seed.fingerprint, body, digest, now)
         transaction.execute("INSERT INTO hidden_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -424,37 +416,36 @@ def _answer(number: str, start: int, received: int) -> dict[str, Any]:
     return {"id": number, "epoch": in_iso(start), "received": in_iso(received / 1000), "records": 0}
 
 
-def open_epoch(store: Store, collection: Collection, start: int, second: Second) -> Sketch:
+def open_epoch(store: Store, collection: Collection, start: int, second: SecondCollector | RemoteSecond) -> Sketch:
     """Opens the total of an epoch that is over, with the second collector; once."""
-    terms, finish = hidden_terms(collection), finish_of(collection.rules.epoch, start)
+    terms, finish = terms_of(collection), finish_of(collection.rules.epoch, start)
     if store.now() < 1000 * (finish + collection.rules.grace_seconds):
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} still takes reports")
     operator = collection.known.operator.without_keeping()
-    question = store.writer.do(lambda t: _question(t, store, collection, start, terms))
+    question = store.write(COLLECTOR, lambda change: _question(change, collection, start, terms))
     try:
-        # what it has already, it keeps; what it refuses is missing in its answer
-        for seeds in _groups(part.sealed_seed for part in _parts(store, collection, start)):
-            second.receive(seeds)
+        # The second collector keeps what it has already; what it refuses is missing in its answer.
+        seeds = (part.sealed_seed for part in _parts(store, collection, start))
+        while some := list(islice(seeds, SEEDS_PER_REQUEST)):
+            second.receive(some)
         answer = second.answer(question)
         total = open_total(terms, operator, question, answer, _parts(store, collection, start))
     except RefusedError as error:
         raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
     total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
     reports = len(question.reports - answer.missing)
-    store.writer.do(lambda t: _keep(t, store, collection, start, total, reports))
+    store.write(COLLECTOR, lambda change: _write_total(change, collection, start, total, reports))
     store.changed(collection.name, "sealed", start=start)
     return total
 
 
-def _question(
-    transaction: Transaction, store: Store, collection: Collection, start: int, terms: HiddenTerms
-) -> Question:
-    """What is asked, noted before it is: from then on the epoch takes no part, and no other question is asked."""
+def _question(change: Change, collection: Collection, start: int, terms: AggregationTerms) -> Question:
+    """The question, which is noted before it is asked: from then on the epoch takes no reports."""
     where = (collection.id, start)
-    known = transaction.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
+    known = change.one("SELECT opening, opened FROM hidden_openings WHERE collection = ? AND epoch = ?", where)
     if known is not None and known[1] is not None:
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} was opened already")
-    rows = transaction.all(
+    rows = change.all(
         "SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL", where
     )
     try:
@@ -464,8 +455,8 @@ def _question(
         raise RefusalError("too few", str(error)) from None
     opening = secrets.token_hex(16) if known is None else str(known[0])
     if known is None:
-        transaction.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))
-        audit.note(transaction, store.now(), COLLECTOR, "open", collection=collection.name, epoch=in_iso(start))
+        change.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))
+        change.note("open", collection=collection.name, epoch=in_iso(start))
     return Question(collection.name, in_iso(start), opening, frozenset(fingerprint for fingerprint, _ in rows))
 
 
@@ -476,40 +467,24 @@ def _parts(store: Store, collection: Collection, start: int) -> Iterator[HiddenP
             (collection.id, start),
         )
         for (body,) in rows:
-            yield HiddenPart.from_bytes(bytes(body))
+            yield HiddenPart.from_bytes(body)
 
 
-def _groups(seeds: Iterator[SealedSeed]) -> Iterator[list[SealedSeed]]:
-    group: list[SealedSeed] = []
-    for seed in seeds:
-        group.append(seed)
-        if len(group) == SEEDS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def _keep(
-    transaction: Transaction, store: Store, collection: Collection, start: int, total: Sketch, reports: int
-) -> None:
-    """Writes the opened total as a sealed epoch, and removes the parts."""
-    now, where = store.now(), (collection.id, start)
-    if epoch_at(transaction, collection, start) is not None:
+def _write_total(change: Change, collection: Collection, start: int, total: Sketch, reports: int) -> None:
+    """Writes the opened total as a closed epoch, and removes the parts."""
+    now, where = change.now, (collection.id, start)
+    if epoch_at(change, collection, start) is not None:
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} was opened already")
-    finish, kept = finish_of(collection.rules.epoch, start), collection.known.to_kept(total)
-    records = max(0, int(total.count))
-    transaction.execute(
-        f"INSERT INTO epochs ({Epoch.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, 0, 0)",
-        (*where, finish, collection.rules.epoch, now, reports, records, kept),
-    )
-    transaction.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
-    transaction.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
-    facts = {"collection": collection.name, "epoch": in_iso(start), "start": start, "digest": digest_of(kept)}
-    audit.note(transaction, now, COLLECTOR, "seal", **facts, reports=reports, records=records)
+    span, kept, records = collection.rules.epoch, collection.known.to_kept(total), max(0, int(total.count))
+    row = (*where, finish_of(span, start), span, now, reports, records, kept, 0, None, 0, 0)
+    change.insert("epochs", Epoch.COLUMNS, [row])
+    change.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
+    change.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
+    facts = {"digest": digest_of(kept), "reports": reports, "records": records}
+    note_epoch(change, "seal", collection, start, **facts)
 
 
-def to_open(store: Store, collection: Collection) -> list[int]:
+def epochs_to_open(store: Store, collection: Collection) -> list[int]:
     """Starts of epochs that are over, and were not opened."""
     over = store.now() // 1000 - collection.rules.grace_seconds
     with store.reading() as transaction:
@@ -528,10 +503,91 @@ class RemoteSecond:
         self._path, self._post = f"/v1/collections/{collection}", post
 
     def receive(self, seeds: list[SealedSeed]) -> dict[str, str]:
-        found: dict[str, str] = self._post(f"{self._path}/seeds", {"seeds": [seed.to_json() for seed in seeds]})[
-            "refused"
-        ]
-        return found
+        answer = self._post(f"{self._path}/seeds", {"seeds": [seed.to_json() for seed in seeds]})
+        return dict(answer["refused"])
 
     def answer(self, question: Question) -> Answer:
-        return Answer.from_json(self._post(f"{self._path}/totals", json.loads(json.dumps(question.to_json()))))
+        return Answer.from_json(self._post(f"{self._path}/totals", question.to_json()))
+
+
+_seconds: dict[Path, SecondCollector] = {}
+_lock = threading.Lock()
+
+
+def private_key(store: Store) -> bytes:
+    """The private key of this server as a second collector; it is made when it is first needed."""
+    path = store.folder / KEY_FILE
+    with _lock:
+        if not path.exists():
+            write_file(path, new_private_key().hex().encode())
+    return bytes.fromhex(path.read_text().strip())
+
+
+def own_second(store: Store, collection: Collection) -> SecondCollector:
+    """This server as the second collector of a collection."""
+    if collection.rules.hidden != SECOND:
+        raise RefusalError("conflict", "this server is not the second collector of this collection")
+    key = private_key(store)
+    with _lock:
+        path = store.folder / "second.sqlite"
+        if path not in _seconds:
+            connection = sqlite3.connect(path, 60.0, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            _seconds[path] = SecondCollector(connection, key, lambda text: sender_of(store, text))
+        found = _seconds[path]
+    found.agree(terms_of(collection))
+    return found
+
+
+def sender_of(store: Store, credential: str) -> str | None:
+    """The sender whose token at this server is a credential; invented reports have none."""
+    try:
+        token = store.token(credential)
+    except RefusalError:
+        return None
+    if token.sender is None or token.scope != SEND:
+        return None
+    query = "SELECT name FROM senders WHERE id = ? AND revoked IS NULL"
+    with store.reading() as transaction:
+        name: str | None = transaction.value(query, (token.sender,))
+    return name
+
+
+def second_of(store: Store, collection: Collection) -> RemoteSecond:
+    """The second collector of a collection; FOLDER/second-collector.json has its `url` and `token`."""
+    try:
+        form = json.loads((store.folder / SECOND_FILE).read_text())
+        url, token = form["url"].rstrip("/"), form["token"]
+    except (OSError, ValueError, KeyError, AttributeError):
+        sentence = f"{SECOND_FILE} in the folder must name the second collector's url and token"
+        raise RefusalError("conflict", sentence) from None
+
+    def post(path: str, body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(url + path, json.dumps(body).encode(), headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_TO_ANSWER) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                said = json.loads(error.read(4000) or b"{}")
+            raise RefusedError(f"the second collector refuses: {said.get('error', error.code)}") from None
+        except OSError as error:
+            raise RefusalError("busy", f"the second collector cannot be reached: {error}", retry_after=60) from None
+
+    return RemoteSecond(collection.name, post)
+
+
+def open_epochs(store: Store) -> list[str]:
+    """Opens epochs that are over, of which this server is the first collector; sentences about those that fail."""
+    problems = []
+    for collection in store.all_collections():
+        if collection.rules.hidden != FIRST:
+            continue
+        for start in epochs_to_open(store, collection):
+            try:
+                open_epoch(store, collection, start, second_of(store, collection))
+            except RefusalError as refusal:
+                problems.append(f"the epoch {in_iso(start)} of {collection.name} was not opened: {refusal.sentence}")
+    return problems

@@ -1,4 +1,4 @@
-"""`sketchlearn serve`: the application in a process of its own, with time limits on headers, and TLS."""
+"""`sketchlearn serve`: the application under uvicorn, with time limits on headers, and TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sketchlearn.core.packages import required
 SECONDS_FOR_HEADERS = 10.0
 SECONDS_BETWEEN_REQUESTS = 15
 MOST_CONNECTIONS = 2000
-MOST_CONNECTIONS_EACH = MOST_CONNECTIONS // 4  # of one address, unless it is a proxy's
+MOST_CONNECTIONS_EACH = MOST_CONNECTIONS // 4  # of one address, unless it is that of a proxy
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Serving:
     database : a URL of PostgreSQL; None for a file in the folder.
     host, port : that it listens to.
     certificate, key : files for TLS; without them, only this machine or a proxy should reach it.
-    proxies : addresses of proxies whose X-Forwarded-For is believed.
-    webhook_hosts : hosts with ports that alarms may be sent to although they are not of the internet.
+    proxies : addresses of proxies whose X-Forwarded-For header is trusted.
+    webhook_hosts : hosts with ports that alarms may be sent to although their addresses are not public.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Serving:
 
 
 def open_store(serving: Serving) -> Store:
-    """The store of a folder, made if there is none; the first token is written into the folder."""
+    """The store of a folder. If it is new, the first token is written into the folder."""
     make_folder(serving.folder)
     store = Store(open_database(serving.database or serving.folder / "collector.sqlite"), serving.folder)
     token = store.first_token()
@@ -66,52 +66,19 @@ def open_store(serving: Serving) -> Store:
 
 
 def serve(serving: Serving) -> None:
-    """Serves until it is told to end (SIGINT or SIGTERM); reports under way are finished."""
-    uvicorn = required("uvicorn", "serve")
+    """Serves until a signal ends it (SIGINT or SIGTERM); reports under way are finished."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     store = open_store(serving)
     pages = Pages(store)
     try:
-        config = uvicorn.Config(
-            create_app(store, more_routes=pages.routes(), webhook_hosts=frozenset(_listed(serving.webhook_hosts))),
-            host=serving.host,
-            port=serving.port,
-            http=_protocol(_listed(serving.proxies)),
-            loop="auto",  # uvloop, where there is one
-            lifespan="on",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            timeout_keep_alive=SECONDS_BETWEEN_REQUESTS,
-            timeout_graceful_shutdown=20,
-            limit_concurrency=MOST_CONNECTIONS,
-            ssl_certfile=serving.certificate,
-            ssl_keyfile=serving.key,
-            proxy_headers=bool(serving.proxies),
-            forwarded_allow_ips=serving.proxies or "",
-            ws="none",
-        )
-        server = _Server(config, serving, pages.close)
-        _take_turns_quickly()
-        server.run()
+        hosts = frozenset(_listed(serving.webhook_hosts))
+        _run(create_app(store, more_routes=pages.routes(), webhook_hosts=hosts), serving, pages.close)
     finally:
         store.close()
 
 
-def _take_turns_quickly() -> None:
-    """What is loaded now stays: not looked through for garbage again, which takes a tenth of a second each time.
-
-    And the event loop and the writer take turns of a millisecond, not of five.
-    """
-    gc.collect()
-    gc.freeze()
-    sys.setswitchinterval(0.001)
-
-
 def serve_demonstration(host: str, port: int, seconds_per_hour: float) -> None:
-    """Serves a simulated fleet in a folder that is removed afterwards; whoever reaches the port sees its page."""
-    uvicorn = required("uvicorn", "serve")
+    """Serves a simulated fleet in a temporary folder; whoever reaches the port sees its page."""
     with tempfile.TemporaryDirectory(prefix="sketchlearn-demo-") as name:
         serving = Serving(Path(name), host=host, port=port)
         clock = FastClock(start_of("day", time.time()), seconds_per_hour)
@@ -119,12 +86,57 @@ def serve_demonstration(host: str, port: int, seconds_per_hour: float) -> None:
         pages, fleet = Pages(store, everybody_reads=True), SimulatedFleet(store, clock)
         try:
             app = create_app(store, more_routes=pages.routes(), housekeeping_seconds=seconds_per_hour / 5)
-            config = uvicorn.Config(app, host=host, port=port, lifespan="on", log_level="warning", ws="none")
             fleet.start()
-            _Server(config, serving, pages.close).run()
+            _run(app, serving, pages.close)
         finally:
             fleet.close()
             store.close()
+
+
+def _run(app: Any, serving: Serving, end_streams: Callable[[], None]) -> None:
+    """Runs uvicorn, which says where it listens, until a signal ends it."""
+    uvicorn = required("uvicorn", "serve")
+    scheme = "https" if serving.certificate else "http"
+
+    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            for socket in [socket for server in self.servers for socket in server.sockets]:
+                host, port = socket.getsockname()[:2]
+                where = f"[{host}]" if ":" in host else host
+                print(f"sketchlearn: collecting at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            end_streams()  # streams of events would keep it waiting
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        host=serving.host,
+        port=serving.port,
+        http=_protocol(_listed(serving.proxies)),
+        loop="auto",  # uvloop, where it is installed
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_keep_alive=SECONDS_BETWEEN_REQUESTS,
+        timeout_graceful_shutdown=20,
+        limit_concurrency=MOST_CONNECTIONS,
+        ssl_certfile=serving.certificate,
+        ssl_keyfile=serving.key,
+        proxy_headers=bool(serving.proxies),
+        forwarded_allow_ips=serving.proxies or "",
+        ws="none",
+    )
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: a search for garbage in it takes a tenth of a second each time
+    sys.setswitchinterval(0.001)  # the event loop and the writer take turns of a millisecond, not of five
+    server = Server(config)
+    server.run()
+    if not server.started:
+        raise OSError(f"cannot listen to port {config.port}: is it in use?")
 
 
 def _listed(text: str) -> list[str]:
@@ -132,14 +144,12 @@ def _listed(text: str) -> list[str]:
 
 
 def _protocol(proxies: Collection[str]) -> Any:
-    """uvicorn's HTTP protocol, which ends connections whose headers are late, and too many of one address."""
-    from uvicorn.config import HTTP_PROTOCOLS
-    from uvicorn.importer import import_from_string
+    """uvicorn's HTTP protocol. It ends connections whose headers are late, and those beyond the most of one address."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    base = import_from_string(HTTP_PROTOCOLS["httptools" if _has("httptools") else "h11"])
     connections: Counter[str] = Counter()  # by address
 
-    class PunctualProtocol(base):  # type: ignore[misc, valid-type]
+    class PunctualProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """The protocol with a time limit on headers, of the first request and of each further one."""
 
         _headers_due: asyncio.TimerHandle | None = None
@@ -150,7 +160,7 @@ def _protocol(proxies: Collection[str]) -> Any:
             self._address = str((transport.get_extra_info("peername") or ("?",))[0])
             connections[self._address] += 1
             if connections[self._address] > MOST_CONNECTIONS_EACH and self._address not in proxies:
-                transport.close()  # whoever is at other addresses has room left
+                transport.close()  # so that other addresses have room left
                 return
             self._expect_headers()
 
@@ -180,39 +190,3 @@ def _protocol(proxies: Collection[str]) -> Any:
                 self.transport.close()
 
     return PunctualProtocol
-
-
-def _has(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None
-
-
-class _Server:
-    """A uvicorn server that says where it listens."""
-
-    def __init__(self, config: Any, serving: Serving, ending: Callable[[], None]) -> None:
-        import uvicorn
-
-        scheme = "https" if serving.certificate else "http"
-
-        class Speaking(uvicorn.Server):
-            async def startup(self, sockets: Any = None) -> None:
-                await super().startup(sockets)
-                for server in self.servers:
-                    for socket in server.sockets:
-                        host, port = socket.getsockname()[:2]
-                        where = f"[{host}]" if ":" in host else host
-                        print(f"sketchlearn: collecting at {scheme}://{where}:{port}", file=sys.stderr, flush=True)
-
-            async def shutdown(self, sockets: Any = None) -> None:
-                ending()  # streams of events would keep it waiting
-                await super().shutdown(sockets)
-
-        self._server = Speaking(config)
-
-    def run(self) -> None:
-        """Runs until a signal ends it."""
-        self._server.run()
-        if not self._server.started:
-            raise OSError(f"cannot listen to port {self._server.config.port}: is it in use?")

@@ -1,26 +1,28 @@
-"""The store: all that the routes do, in words of collections, senders, reports, epochs and windows."""
+"""The store: what the routes do with collections, senders, reports, epochs and releases."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sketchlearn.collector import audit, epochs, releases, senders
-from sketchlearn.collector import maintenance as upkeep
+from sketchlearn.collector import audit, drift, epochs, forwarding, releases, senders
+from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.collection import Collection, Rules, collections
-from sketchlearn.collector.database import Database, Transaction, make_identity
+from sketchlearn.collector.database import Database, Transaction, identity_of
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.migration import migrate
 from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name
 from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
-from sketchlearn.collector.senders import ADMIN, SCOPES, SEND, Token, check_secret, id_of
-from sketchlearn.collector.writer import Parsers, Work, Writer, tell
+from sketchlearn.collector.senders import ADMIN, SEND, Token, check_secret, id_of
+from sketchlearn.collector.writer import Turns, Work, Writer, tell
 from sketchlearn.core.limits import FormatError
 from sketchlearn.files.designs import design_from_bytes
 
@@ -28,42 +30,43 @@ T = TypeVar("T")
 MOST_CACHED_TOKENS = 100_000  # about 60 MB
 MOST_OPEN_TOTALS = 256  # sums that the writer has at hand
 MOST_NEW_SENDERS = 1000  # of one request
-DAY_MS = 86_400_000
-NOT_THERE = "there is no such collection here, or the token is not for it"
 
 
 class Store:
-    """A database and what is known of it in memory.
+    """A database, and what is known of it in memory.
 
     Parameters
     ----------
-    database : that is opened for writing.
-    folder : where budgets of private releases are kept.
-    clock : seconds since 1970.
+    database : a database that is open for writing.
+    folder : the folder of the budgets of private releases.
+    clock : gives seconds since 1970.
     """
 
     def __init__(self, database: Database, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.database, self.folder, self._clock = database, folder, clock
         self.open_totals: dict[tuple[int, int], OpenTotal] = {}
-        self.on_commit: Callable[[int], None] = lambda _n: None  # is told how many works a commit had
-        self.on_change: list[Callable[[str, str, dict[str, Any]], None]] = []  # told (collection, kind, facts)
+        self.on_commit: Callable[[int], None] = lambda _n: None  # called with the number of works of a commit
+        self.on_change: list[Callable[[str, str, dict[str, Any]], None]] = []  # called with (collection, kind, facts)
         self._tokens: dict[str, Token] = {}
         self._refusals: dict[tuple[int, int, str], tuple[int, int, str]] = {}
         self._refusals_lock = threading.Lock()
         self._releasing = threading.Lock()
         with database.writing() as transaction:
             migrate(transaction)
-            self.identity = make_identity(transaction)
-        with database.reading() as transaction:
+            self.identity = identity_of(transaction)
             self._collections = {found.name: found for found in collections(transaction)}
             rows = transaction.all("SELECT id FROM senders WHERE revoked IS NOT NULL")
             self.revoked_senders = {number for (number,) in rows}
-            self._next_report = transaction.next_number("reports", "number")
-        self.writer, self.parsers = Writer(database, self._forget, lambda n: self.on_commit(n)), Parsers()
+            self.report_numbers = itertools.count(transaction.next_number("reports", "number"))  # for the writer
+        # after a transaction that failed, totals in memory may be what was not written
+        self.writer = Writer(database, self.open_totals.clear, lambda n: self.on_commit(n))
+        # Two threads read reports of the collection's own design, one reads all others, which take longer.
+        self._own_design, self._other_designs = Turns(2), Turns(1)
 
     def close(self) -> None:
         """Does what has queued, and closes the database."""
-        self.parsers.close()
+        self._own_design.end()
+        self._other_designs.end()
         self.flush_refusals()
         self.writer.close()
         self.database.close()
@@ -76,29 +79,24 @@ class Store:
         """A view of the database as it is at this moment."""
         return self.database.reading()
 
-    def next_report(self) -> int:
-        """The number of the next report; for the writer's thread alone."""
-        self._next_report += 1
-        return self._next_report - 1
-
-    def _forget(self) -> None:
-        """After a transaction that failed: what is in memory may be what was not written."""
-        self.open_totals.clear()
+    def write(self, actor: str, work: Callable[[Change], T]) -> T:
+        """Does work in a transaction of its own, undone as a whole if it fails; waits until it is on disk."""
+        return self.writer.do(lambda transaction: work(Change(transaction, self.now(), actor)))
 
     def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
-        """Tells those who watch, such as the page, that something is new; it must take no time."""
+        """Tells the watchers, such as the page, that something is new. They must not take long."""
         for watcher in self.on_change:
             watcher(collection, kind, facts)
 
     # Who is asking
 
     def known_token(self, text: str) -> Token | None:
-        """The token that is known without asking the database, if it is valid."""
+        """The token of a text, if it is in memory; one that is not valid is refused."""
         token = self._tokens.get(id_of(text) or "")
         return None if token is None else check_secret(text, token, self.now())
 
     def token(self, text: str) -> Token:
-        """The valid token of a text; others are refused with one sentence."""
+        """The token of a text; one that is not valid is refused."""
         number, found = id_of(text), None
         if number is not None:
             with self.reading() as transaction:
@@ -110,14 +108,13 @@ class Store:
         return token
 
     def collection(self, token: Token, name: str, scope: str) -> Collection:
-        """A collection, if the token may do there what needs this scope. Others learn nothing, not even of its name."""
+        """A collection, if the token has this scope there. Other tokens do not learn that the collection exists."""
         found = self._collections.get(name) if is_name("collection", name) else None
         if found is None or (token.collection is not None and token.collection != found.id):
-            raise RefusalError("not found", NOT_THERE)
+            raise RefusalError("not found", "there is no such collection here, or the token is not for it")
         if not token.may(scope, found.id):
-            raise RefusalError(
-                "forbidden", f"this needs a token with the scope {scope}, and this one has {token.scope}"
-            )
+            sentence = f"this needs a token with the scope {scope}, and this one has {token.scope}"
+            raise RefusalError("forbidden", sentence)
         return found
 
     def require(self, token: Token, scope: str) -> None:
@@ -137,30 +134,28 @@ class Store:
     # Collections, senders, tokens
 
     def create_collection(self, actor: str, name: Any, title: Any, design: bytes, rules: Any) -> Collection:
-        """A new collection of a design, which is a file's bytes."""
+        """A new collection of a design, given as the bytes of its file."""
         name, title = checked_name("collection", name), checked_title(title)
         try:
             design_from_bytes(design)
             wanted = Rules.from_json(rules)
-        except FormatError as error:
-            raise RefusalError("malformed", f"the design cannot be used: {error}") from None
         except ValueError as error:
-            raise RefusalError("malformed", str(error)) from None
-        if name in self._collections:
-            raise RefusalError("conflict", "there is a collection of this name already")
+            what = "the design cannot be used: " if isinstance(error, FormatError) else ""
+            raise RefusalError("malformed", f"{what}{error}") from None
 
-        def create(transaction: Transaction) -> Collection:
-            number, now = transaction.next_number("collections"), self.now()
-            if transaction.one("SELECT id FROM collections WHERE name = ?", (name,)):
+        def create(change: Change) -> Collection:
+            if change.one("SELECT id FROM collections WHERE name = ?", (name,)):
                 raise RefusalError("conflict", "there is a collection of this name already")
-            row = (number, name, title, now, design, wanted.to_text())
-            transaction.execute(f"INSERT INTO collections ({Collection.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
-            audit.note(transaction, now, actor, "create collection", collection=name, rules=wanted.to_json())
+            row = (change.next_number("collections"), name, title, change.now, design, wanted.to_text())
+            change.insert("collections", Collection.COLUMNS, [row])
+            change.note("create collection", collection=name, rules=wanted.to_json())
             return Collection.of_row(row)
 
-        made = self.writer.do(create)
-        self._collections = {**self._collections, name: made}
-        return made
+        return self._known(self.write(actor, create))
+
+    def _known(self, collection: Collection) -> Collection:
+        self._collections = {**self._collections, collection.name: collection}
+        return collection
 
     def change_rules(self, actor: str, collection: Collection, changes: Any) -> Collection:
         """Changes rules; they hold for what comes from then on."""
@@ -169,39 +164,44 @@ class Store:
         except ValueError as error:
             raise RefusalError("malformed", str(error)) from None
 
-        def change(transaction: Transaction) -> None:
-            transaction.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
-            audit.note(transaction, self.now(), actor, "change rules", collection=collection.name, changes=changes)
+        def update(change: Change) -> None:
+            change.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
+            change.note("change rules", collection=collection.name, changes=changes)
 
-        self.writer.do(change)
-        changed = collection.with_rules(rules)
-        self._collections = {**self._collections, collection.name: changed}
-        return changed
+        self.write(actor, update)
+        return self._known(collection.with_rules(rules))
 
     def add_senders(self, actor: str, collection: Collection, names: Any, days: Any) -> list[dict[str, Any]]:
-        """New senders and their tokens."""
-        if (
-            not isinstance(names, list)
-            or not 1 <= len(names) <= MOST_NEW_SENDERS
-            or len(set(map(str, names))) != len(names)
-        ):
+        """New senders, each with a token; none, if one of the names is taken."""
+        given = names if isinstance(names, list) else []
+        if not 1 <= len(given) <= MOST_NEW_SENDERS or len(set(map(str, given))) != len(given):
             raise RefusalError("malformed", f"names must be a list of 1 to {MOST_NEW_SENDERS:,} different names")
-        expires = self._expiry(days)
-        return self.writer.do(lambda t: senders.add_senders(t, self.now(), actor, collection, names, expires))
+        expires = senders.expiry(days, self.now())
+
+        def add(change: Change) -> list[dict[str, Any]]:
+            first, answers = change.next_number("senders"), []
+            for number, name in enumerate([checked_name("sender", name) for name in names], first):
+                if change.one("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name)):
+                    sentence = f"there is a sender {name} already: give another name, or add a token"
+                    raise RefusalError("conflict", sentence)
+                row = (number, collection.id, name, change.now, 0, 0)
+                change.insert("senders", "id, collection, name, created, reports, records", [row])
+                answers.append({"name": name, **senders.add_token(change, collection, SEND, number, name, expires)})
+            return answers
+
+        return self.write(actor, add)
 
     def revoke_sender(self, actor: str, collection: Collection, name: str, *, subtract: bool) -> dict[str, Any]:
-        """Ends a sender; with `subtract`, takes out exactly what it sent."""
+        """Ends a sender; with `subtract`, its reports are subtracted, exactly."""
 
-        def revoke(transaction: Transaction) -> dict[str, Any]:
-            number = senders.sender_number(transaction, collection, name)
-            answer = senders.revoke_sender(
-                transaction, self.now(), actor, collection, number, subtract=subtract, identity=self.identity
-            )
+        def revoke(change: Change) -> dict[str, Any]:
+            number = senders.sender_number(change, collection, name)
+            answer = senders.revoke_sender(change, collection, number, self.identity, subtract=subtract)
             self.revoked_senders.add(number)
             self.open_totals.clear()
             return answer
 
-        answer = self.writer.do(revoke)
+        answer = self.write(actor, revoke)
         self._tokens.clear()
         self.changed(collection.name, "sender", name=name)
         return answer
@@ -210,26 +210,21 @@ class Store:
         self, actor: str, collection: Collection | None, scope: Any, sender: Any, note: Any, days: Any
     ) -> dict[str, Any]:
         """A new token: for a sender (scope send), or to read or administer."""
-        if not isinstance(scope, str) or scope not in SCOPES:
-            raise RefusalError("malformed", f"scope must be one of {', '.join(SCOPES)}")
-        note, expires = senders.checked_note(note), self._expiry(days)
+        expires = senders.expiry(days, self.now())
         name = None if sender is None else checked_name("sender", sender)
-        if collection is None and scope == SEND:
-            raise RefusalError("malformed", "a sender's token belongs to a collection")
 
-        def add(transaction: Transaction) -> dict[str, Any]:
+        def add(change: Change) -> dict[str, Any]:
             number = None
             if name is not None and collection is not None:
-                number = senders.sender_number(transaction, collection, name)
+                number = senders.sender_number(change, collection, name)
                 if number in self.revoked_senders:
                     raise RefusalError("conflict", "the sender was revoked")
-            where: dict[str, Any] = {"scope": scope, "collection": collection, "sender": number}
-            return senders.add_token(transaction, self.now(), actor, **where, note=note, expires=expires)
+            return senders.add_token(change, collection, scope, number, note, expires)
 
-        return self.writer.do(add)
+        return self.write(actor, add)
 
     def tokens(self, collection: Collection) -> list[dict[str, Any]]:
-        """The tokens of a collection, without their secrets."""
+        """The tokens of a collection."""
         with self.reading() as transaction:
             return senders.tokens(transaction, collection)
 
@@ -241,39 +236,44 @@ class Store:
 
     def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
         """Ends a token now."""
-        self.writer.do(lambda t: senders.revoke_token(t, self.now(), actor, self._own_token(t, collection, number)))
+
+        def revoke(change: Change) -> None:
+            token = self._own_token(change, collection, number)
+            change.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, token.id))
+            change.note("revoke token", token=token.id)
+
+        self.write(actor, revoke)
         self._tokens.pop(number, None)
 
     def rotate_token(self, actor: str, collection: Collection | None, number: str, overlap: Any) -> dict[str, Any]:
-        """A new token in place of another, which still works for `overlap` seconds."""
+        """A new token of the same scope and sender; the old one still works for `overlap` seconds."""
         if type(overlap) is not int or not 0 <= overlap <= 30 * 86400:
             raise RefusalError("malformed", "overlap_seconds must be a whole number of seconds, at most 30 days")
 
-        def rotate(transaction: Transaction) -> dict[str, Any]:
-            old = self._own_token(transaction, collection, number)
-            return senders.rotate_token(transaction, self.now(), actor, old, collection, 1000 * overlap)
+        def rotate(change: Change) -> dict[str, Any]:
+            old, now, ends = self._own_token(change, collection, number), change.now, change.now + 1000 * overlap
+            if old.revoked is not None:
+                raise RefusalError("conflict", "the token was revoked: make a new one")
+            expires = None if old.expires is None else now + old.expires - old.created
+            new = senders.add_token(change, collection, old.scope, old.sender, old.note, expires)
+            ends = ends if old.expires is None else min(old.expires, ends)
+            change.execute("UPDATE tokens SET expires = ? WHERE id = ?", (ends, old.id))
+            change.note("rotate token", token=old.id, new=new["id"])
+            return new
 
-        made = self.writer.do(rotate)
+        made = self.write(actor, rotate)
         self._tokens.pop(number, None)
         return made
 
     def first_token(self) -> str | None:
         """A token that administers everything, if there has never been any."""
 
-        def make(transaction: Transaction) -> str | None:
-            if transaction.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
+        def make(change: Change) -> str | None:
+            if change.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
                 return None
-            made = senders.add_token(
-                transaction, self.now(), epochs.COLLECTOR, scope=ADMIN, collection=None, note="the first token"
-            )
-            text: str = made["token"]
-            return text
+            return str(senders.add_token(change, None, ADMIN, None, "the first token", None)["token"])
 
-        return self.writer.do(make)
-
-    def _expiry(self, days: Any) -> int | None:
-        checked = senders.checked_days(days)
-        return None if checked is None else self.now() + int(checked * DAY_MS)
+        return self.write(COLLECTOR, make)
 
     # Reports
 
@@ -294,7 +294,7 @@ class Store:
         return TakeReport(self, report)
 
     def read_and_write(self, sender: int, read: Callable[[], Work], *, own_design: bool = True) -> asyncio.Future[Any]:
-        """For an event loop: a thread reads what a sender has sent, and hands the work of writing it to the writer."""
+        """For an event loop: a thread reads what a sender has sent, and the writer writes it."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def reading() -> None:
@@ -303,78 +303,104 @@ class Store:
             except BaseException as error:
                 tell([(future, error)])
 
-        self.parsers.put(sender, reading, own_design=own_design)
+        (self._own_design if own_design else self._other_designs).put(sender, reading)
         return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
-        """Counts what was refused, by sender and kind; `flush_refusals` writes it down."""
+        """Counts refusals by sender and kind; `flush_refusals` writes the counts."""
         key = (collection.id, sender or 0, refusal.kind)
         with self._refusals_lock:
             times = self._refusals.get(key, (0, 0, ""))[0]
             self._refusals[key] = (times + 1, self.now(), refusal.sentence)
 
     def flush_refusals(self) -> None:
-        """Writes the counts of refusals down."""
+        """Writes the counts of refusals."""
         with self._refusals_lock:
             pending, self._refusals = self._refusals, {}
-        if not pending:
-            return
-
-        def write(transaction: Transaction) -> None:
-            transaction.many(
-                "INSERT INTO refusals (collection, sender, kind, times, latest, sentence) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (collection, sender, kind) DO UPDATE SET times = refusals.times + excluded.times, "
-                "latest = excluded.latest, sentence = excluded.sentence",
-                [(*key, *value) for key, value in pending.items()],
-            )
-
-        self.writer.do(write)
+        upsert = (
+            "INSERT INTO refusals (collection, sender, kind, times, latest, sentence) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (collection, sender, kind) DO UPDATE SET times = refusals.times + excluded.times, "
+            "latest = excluded.latest, sentence = excluded.sentence"
+        )
+        if pending:
+            self.writer.do(lambda t: t.many(upsert, [(*key, *value) for key, value in pending.items()]))
 
     # Epochs and releases
 
-    def seal(self, actor: str, collection: Collection, start: int) -> Epoch:
+    def close_epoch(self, actor: str, collection: Collection, start: int) -> Epoch:
         """Closes an epoch that is over."""
 
-        def seal(transaction: Transaction) -> Epoch:
-            found = epochs.seal(transaction, collection, start, self.now(), actor)
+        def close(change: Change) -> Epoch:
+            found = epochs.close_epoch(change, collection, start)
             self.open_totals.pop((collection.id, start), None)
             return found
 
-        sealed = self.writer.do(seal)
+        closed = self.write(actor, close)
         self.changed(collection.name, "sealed", start=start)
-        return sealed
+        return closed
+
+    def close_epochs(self, collection: Collection) -> None:
+        """Closes all epochs that are over."""
+        with self.reading() as transaction:
+            over = epochs.epochs_to_close(transaction, collection, self.now())
+        for start in over:
+            self.close_epoch(COLLECTOR, collection, start)
 
     def release(self, actor: str, collection: Collection, start: int, finish: int, **options: Any) -> dict[str, Any]:
         """A private release of a window that is over."""
         releases.require_over(collection, start, finish, self.now())
         with self._releasing:  # each knows of those before it
-            with self.reading() as transaction:
-                over = epochs.to_seal(transaction, collection, self.now())
-            for epoch in over:  # that housekeeping has not come to yet
-                self.seal(epochs.COLLECTOR, collection, epoch)
+            self.close_epochs(collection)  # those that maintenance has not closed yet
             with self.reading() as transaction:
                 sketch = releases.window_to_release(transaction, collection, start, finish)
                 earlier = releases.spent_before(transaction, collection, start, finish)
                 known = releases.known_budget(transaction, collection)
             path = self.folder / "budgets" / f"{collection.name}.sqlite"
+
+            def note(head: tuple[int, str]) -> None:
+                self.writer.do(lambda t: releases.note_budget(t, collection, head))
+
             try:
-                budget = releases.CollectionBudget(
-                    path,
-                    collection,
-                    known,
-                    lambda head: self.writer.do(lambda t: releases.note_budget(t, collection, head)),
-                )
+                budget = releases.CollectionBudget(path, collection, known, note)
                 made, own = releases.released(sketch, earlier, budget, **options)
             except (ValueError, TypeError) as error:
                 raise RefusalError("conflict", f"no release was made: {error}") from None
-            bounds = (start, finish)
-            answer = self.writer.do(lambda t: releases.keep(t, collection, bounds, made, own, self.now(), actor))
+            row = (collection, (start, finish), made, own)
+            answer = self.write(actor, lambda change: releases.insert_release(change, *row))
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 
-    def keep_house(self) -> list[str]:
-        """Seals epochs that are over, compares them, keeps retention; sentences about what could not be done."""
-        return upkeep.keep_house(self)
+    def maintain(self) -> list[str]:
+        """Background maintenance: closes and compares epochs, queues them for the parent, applies the retention rules.
+
+        Gives sentences about what could not be done.
+        """
+        self.flush_refusals()
+        problems: list[str] = []
+        forwarded = forwarding.forwarded_collections(self.folder)
+        for collection in self.all_collections():
+            self.close_epochs(collection)
+            try:
+                self._compare_epochs(collection)
+            except OverflowError as error:
+                problems.append(f"{collection.name}: its epochs cannot be compared: {error}")
+            if collection.name in forwarded:
+                forwarding.queue(self, collection)  # before retention makes epochs coarser
+            retain = partial(epochs.apply_retention, collection=collection, identity=self.identity)
+            problems += self.write(COLLECTOR, retain)
+        return problems
+
+    def _compare_epochs(self, collection: Collection) -> None:
+        """Compares closed epochs with those before them. The writer does not wait for the tests."""
+        while True:
+            with self.reading() as transaction:
+                epoch = drift.next_epoch(transaction, collection)
+                earlier = [] if epoch is None else drift.history(transaction, collection, epoch.start)
+            if epoch is None:
+                return
+            row = drift.compared(collection, epoch, earlier)
+            self.write(COLLECTOR, partial(drift.note, collection=collection, row=row))
+            self.changed(collection.name, "alarm" if row["alarm"] else "compared", sentence=row["sentence"])
 
     def audit(self, after: int, most: int) -> list[dict[str, Any]]:
         """Entries of the audit log."""

@@ -1,4 +1,4 @@
-"""`verify`: whether every sum is the sum of the bodies that are kept, and the log of changes fits together."""
+"""`verify`: checks that every sum is the sum of the kept bodies, and that the audit log is an unbroken hash chain."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction, identity_of
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch, digest_of, sum_of_bodies
+from sketchlearn.collector.epochs import Epoch, digest_of, select_epochs, sum_of_bodies
 from sketchlearn.core.hash_chain import BrokenChainError
 from sketchlearn.core.limits import FormatError
 
 
 @dataclass
 class Verification:
-    """What was found: how much was checked, and what is wrong."""
+    """How much was checked, and what is wrong."""
 
     epochs: int = 0
     from_bodies: int = 0
@@ -39,19 +39,14 @@ def verify(database: Database) -> Verification:
         digests = {(entry["collection"], entry["start"]): entry["digest"] for entry in log if "digest" in entry}
         identity = identity_of(transaction)
         for collection in collections(transaction):
-            rows = transaction.all(
-                f"SELECT {Epoch.COLUMNS} FROM epochs WHERE collection = ? ORDER BY start", (collection.id,)
-            )
-            found.problems += _damaged_parts(transaction, collection, found)
-            for epoch in map(Epoch.of_row, rows):
+            problems = _damaged_parts(transaction, collection, found)
+            for epoch in select_epochs(transaction, collection, "TRUE ORDER BY start"):
                 found.epochs += 1
-                where = f"{collection.name}, epoch of {in_iso(epoch.start)}"
-                found.problems += [
-                    f"{where}: {problem}" for problem in _problems(transaction, collection, epoch, identity, found)
-                ]
+                problems += [(epoch.start, each) for each in _problems(transaction, collection, epoch, identity, found)]
                 noted = digests.get((collection.name, epoch.start))
-                if epoch.sealed is not None and log and noted != digest_of(epoch.kept):
-                    found.problems.append(f"{where}: the sum is not the one that the audit log has the digest of")
+                if epoch.closed is not None and log and noted != digest_of(epoch.kept):
+                    problems.append((epoch.start, "the audit log has the digest of another sum"))
+            found.problems += [f"{collection.name}, epoch of {in_iso(start)}: {problem}" for start, problem in problems]
     return found
 
 
@@ -61,15 +56,14 @@ def _problems(
     problems, bounds = [], (collection.id, epoch.start, epoch.finish)
     if collection.rules.hidden is not None:
         return _problems_of_opened(transaction, collection, epoch)
-    counted = transaction.one(
+    [(reports, records)] = transaction.all(
         "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ? "
         "AND removed IS NULL",
         bounds,
     )
-    assert counted is not None
-    if (int(counted[0]), int(counted[1])) != (epoch.reports, epoch.records):
-        problems.append(f"it has {int(counted[0]):,} reports, and says {epoch.reports:,}, or other numbers of records")
-    found.reports += int(counted[0])
+    if (reports, int(records)) != (epoch.reports, epoch.records):
+        problems.append(f"it has {reports:,} reports, and says {epoch.reports:,}, or other numbers of records")
+    found.reports += reports
     try:
         total = epoch.sketch(collection)
     except FormatError as error:
@@ -84,7 +78,7 @@ def _problems(
         bounds,
     ):
         bodies += 1
-        if hashlib.sha256(body).digest() != bytes(digest):
+        if hashlib.sha256(body).digest() != digest:
             problems.append("the body of a report is not the one that was acknowledged")
     if bodies != epoch.reports:
         problems.append(f"it has the bodies of {bodies:,} of {epoch.reports:,} reports")
@@ -97,8 +91,8 @@ def _problems(
     return problems if kept else [*problems, "its sum is not the sum of the bodies of its reports"]
 
 
-def _damaged_parts(transaction: Transaction, collection: Collection, found: Verification) -> list[str]:
-    """Hidden parts that are not the bytes that were acknowledged, or not kept as what they are."""
+def _damaged_parts(transaction: Transaction, collection: Collection, found: Verification) -> list[tuple[int, str]]:
+    """Problems of secret shares, by the starts of their epochs: other bytes, or another id or epoch."""
     problems = []
     for number, start, fingerprint, digest, body in transaction.execute(
         "SELECT id, epoch, fingerprint, digest, body FROM hidden_parts WHERE collection = ?", (collection.id,)
@@ -106,26 +100,24 @@ def _damaged_parts(transaction: Transaction, collection: Collection, found: Veri
         found.reports += 1
         if body is None:
             continue
-        where = f"{collection.name}, epoch of {in_iso(start)}"
-        if hashlib.sha256(body).digest() != bytes(digest):
-            problems.append(f"{where}: the body of a part is not the one that was acknowledged")
+        if hashlib.sha256(body).digest() != digest:
+            problems.append((start, "the body of a part is not the one that was acknowledged"))
             continue
-        part = HiddenPart.from_bytes(bytes(body))
+        part = HiddenPart.from_bytes(body)
         if (part.header.id, part.header.epoch, part.sealed_seed.fingerprint) != (number, in_iso(start), fingerprint):
-            problems.append(f"{where}: a part is kept under another id or epoch than it was sealed for")
+            problems.append((start, "a part is kept under another id or epoch than it was encrypted for"))
     return problems
 
 
 def _problems_of_opened(transaction: Transaction, collection: Collection, epoch: Epoch) -> list[str]:
-    """An opened total cannot be added up anew, since both halves are gone; its digest is compared as all are."""
-    parts = transaction.one(
+    """Problems of an opened total. It cannot be added up anew, since both halves of the reports are gone."""
+    [(parts, bodies)] = transaction.all(
         "SELECT count(*), count(body) FROM hidden_parts WHERE collection = ? AND epoch >= ? AND epoch < ?",
         (collection.id, epoch.start, epoch.finish),
     )
-    assert parts is not None
-    problems = [] if epoch.reports <= parts[0] else [f"it has {parts[0]:,} parts, and says {epoch.reports:,}"]
+    problems = [] if epoch.reports <= parts else [f"it has {parts:,} parts, and says {epoch.reports:,}"]
     try:
         epoch.sketch(collection)
     except FormatError as error:
         problems.append(f"its sum cannot be read: {error}")
-    return problems if parts[1] == 0 else [*problems, f"{parts[1]:,} parts are still there after it was opened"]
+    return problems if bodies == 0 else [*problems, f"{bodies:,} parts are still there after it was opened"]

@@ -1,38 +1,41 @@
-"""What a token may see and do. Each route names the view that it needs, is given that, and nothing else of the store.
+"""What a token may see and do. Each route names the view that it needs, and sees nothing else of the store.
 
-A view is made of a token, which must allow it. So no route shows exact data to a reader of a collection with private
-reading because a check was left out: it would have to ask for an `ExactView`, and such a reader gets none.
+A view is made for a token, which must allow it. A reader of a collection with private reading gets no `ExactView`, so
+no route can show exact data to it because a check was forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
-from sketchlearn.collector import drift, epochs, releases, senders
-from sketchlearn.collector import forwarding as passing_on
+from sketchlearn.collector import drift, epochs, forwarding, releases, senders
 from sketchlearn.collector.clients.secret_shares import public_key_of
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, Window, window
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
-from sketchlearn.collector.secure_aggregation import SecondCollector, part_to_keep
+from sketchlearn.collector.secure_aggregation import SecondCollector, own_second, part_to_keep, private_key
 from sketchlearn.collector.senders import ADMIN, FIRST, READ, SEND, Token
 from sketchlearn.collector.store import Store
-from sketchlearn.collector.two_collectors import own_second, private_key
 
 RELEASES_ALONE = "this collection gives private releases alone: see its releases"
+T = TypeVar("T")
 
 
 class View:
     """What everybody may know: that the collector is there."""
 
-    scope: ClassVar[str | None] = None  # that a token needs; None, if no token is needed
-
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    @classmethod
+    def of(cls, store: Store, _token: Any, _name: str) -> Self:
+        """The view of a request, whose path may name a collection; refused, if the token does not allow it."""
+        return cls(store)
 
     def check_health(self) -> None:
         """Reads something of the database."""
@@ -43,15 +46,12 @@ class View:
 class TokenView(View):
     """What the holder of any token may know and do: which collections it is for, and a new token in its place."""
 
-    scope = SEND
-
     def __init__(self, store: Store, token: Token) -> None:
         super().__init__(store)
         self._token = token
 
     @classmethod
     def of(cls, store: Store, token: Token, _name: str) -> Self:
-        """The view of a request with a token; refused, if the token does not allow it."""
         return cls(store, token)
 
     def collections(self) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ class TokenView(View):
 class DesignView(View):
     """What every token of a collection shows: its name, design and rules."""
 
-    scope = SEND
+    scope: ClassVar[str | None] = None  # that the token must have; None for any
 
     def __init__(self, store: Store, collection: Collection, *, administers: bool = False) -> None:
         super().__init__(store)
@@ -76,8 +76,13 @@ class DesignView(View):
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, token.scope)
+        collection = store.collection(token, name, cls.scope or token.scope)
         return cls(store, collection, administers=token.may(ADMIN, collection.id))
+
+    def _read(self, question: Callable[..., T], *more: Any) -> T:
+        """What a function finds about the collection in the database."""
+        with self._store.reading() as transaction:
+            return question(transaction, self.collection, *more)
 
     def description(self) -> dict[str, Any]:
         """The name, the design in words, and the rules."""
@@ -91,13 +96,15 @@ class DesignView(View):
 class SenderView(DesignView):
     """A sender's own: what it sends, and what it was answered."""
 
+    scope = SEND
+
     def __init__(self, store: Store, collection: Collection, sender: int) -> None:
         super().__init__(store, collection)
         self.sender = sender
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, SEND)
+        collection = store.collection(token, name, cls.scope)
         if token.sender is None:
             raise RefusalError("forbidden", "reports are sent with the token of a sender, and this is none")
         return cls(store, collection, token.sender)
@@ -111,7 +118,7 @@ class SenderView(DesignView):
         )
 
     def submit_part(self, number: str, body: bytes) -> asyncio.Future[dict[str, Any]]:
-        """Queues a part of a sum that hides its parts."""
+        """Queues a secret share of a report."""
         store, collection, sender = self._store, self.collection, self.sender
         return store.read_and_write(sender, lambda: part_to_keep(store, collection, sender, number, body))
 
@@ -134,33 +141,27 @@ class ReleasedView(DesignView):
 
     scope = READ
 
-    @classmethod
-    def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, READ))
-
     def releases(self) -> list[dict[str, Any]]:
         """All releases, in order."""
-        with self._store.reading() as transaction:
-            return releases.releases(transaction, self.collection)
+        return self._read(releases.releases)
 
     def release_file(self, number: int) -> bytes:
         """The file of a release."""
-        with self._store.reading() as transaction:
-            return releases.release_file(transaction, self.collection, number)
+        return self._read(releases.release_file, number)
 
 
 class ExactView(ReleasedView):
     """What is known of exact records: sums, counts, drift, refusals, who sent when.
 
-    Of a collection with private reading, tokens that administer it have this view, and no others.
+    With private reading, only tokens that administer the collection have this view.
     """
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, READ)
-        if not reads_exactly(token, collection):
+        found = super().of(store, token, name)
+        if not reads_exactly(token, found.collection):
             raise RefusalError("forbidden", RELEASES_ALONE)
-        return cls(store, collection)
+        return found
 
     def now(self) -> int:
         """Milliseconds since 1970."""
@@ -168,21 +169,19 @@ class ExactView(ReleasedView):
 
     def epochs(self, start: int, finish: int) -> list[Epoch]:
         """The epochs with some moment of [start, finish)."""
-        with self._store.reading() as transaction:
-            return epochs.epochs_between(transaction, self.collection, start, finish)
+        return self._read(epochs.epochs_between, start, finish)
 
     def window(self, start: int, finish: int) -> Window:
         """The sum of the epochs within [start, finish)."""
-        with self._store.reading() as transaction:
-            return window(transaction, self.collection, start, finish)
+        return self._read(window, start, finish)
 
     def sealed(self) -> ExactView:
-        """The same with sealed epochs alone: what it shows does not grow while it is looked at."""
+        """The same with closed epochs alone: what it shows does not change while somebody looks at it."""
         rules = replace(self.collection.rules, sealed_only=True)
         return ExactView(self._store, self.collection.with_rules(rules))
 
     def newest_sealed(self) -> int:
-        """The end of the newest sealed epoch; of a collection that has none, now."""
+        """The end of the newest closed epoch; now, if there is none."""
         with self._store.reading() as transaction:
             row = transaction.one(
                 "SELECT max(finish) FROM epochs WHERE collection = ? AND sealed IS NOT NULL", (self.collection.id,)
@@ -208,24 +207,20 @@ class ExactView(ReleasedView):
         return int(row[0]), int(row[1]), int(row[2]), int(who[0]), who[1]
 
     def drifts(self, most: int = 1000) -> list[dict[str, Any]]:
-        """How sealed epochs compare with those before them, the newest first."""
-        with self._store.reading() as transaction:
-            return drift.drifts(transaction, self.collection, most)
+        """How closed epochs compare with those before them, the newest first."""
+        return self._read(drift.drifts, most)
 
     def alarms(self, most: int = 1000) -> list[dict[str, Any]]:
         """Alarms, the newest first."""
-        with self._store.reading() as transaction:
-            return drift.alarms(transaction, self.collection, most)
+        return self._read(drift.alarms, most)
 
     def senders(self) -> list[dict[str, Any]]:
         """All senders, and how much each has sent."""
-        with self._store.reading() as transaction:
-            return senders.senders(transaction, self.collection, self.now())
+        return self._read(senders.senders, self.now())
 
     def passed_on(self) -> list[dict[str, Any]]:
-        """What became of sealed epochs at the parent."""
-        with self._store.reading() as transaction:
-            return passing_on.passed_on(transaction, self.collection)
+        """The outcome of forwarding each closed epoch to the parent."""
+        return self._read(forwarding.forwarded)
 
     def refusals(self) -> list[dict[str, Any]]:
         """What was refused and why, the newest first."""
@@ -251,17 +246,13 @@ class AdminView(ExactView):
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, ADMIN), token.id)
+        return cls(store, store.collection(token, name, cls.scope), token.id)
 
 
 class FirstCollectorView(DesignView):
-    """What the first of two collectors asks of the second: to take in seeds, and to tell totals, which ends them."""
+    """What the first of two collectors may ask of the second: to take seeds, and to tell totals, which deletes them."""
 
     scope = FIRST
-
-    @classmethod
-    def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, FIRST))
 
     def second_collector(self) -> SecondCollector:
         """The second collector that this server is."""
@@ -269,9 +260,7 @@ class FirstCollectorView(DesignView):
 
 
 class ServerView(View):
-    """What is counted over all collections; with private reading in one of them, for administrators alone."""
-
-    scope = READ
+    """What is counted over all collections; if one of them has private reading, for administrators alone."""
 
     @classmethod
     def of(cls, store: Store, token: Token, _name: str) -> Self:
@@ -281,14 +270,12 @@ class ServerView(View):
         return cls(store)
 
     def waiting(self) -> int:
-        """Works that wait for the writer."""
+        """Jobs that wait for the writer."""
         return self._store.writer.waiting
 
 
 class ServerAdminView(View):
     """The whole collector, to be changed."""
-
-    scope = ADMIN
 
     def __init__(self, store: Store, actor: str) -> None:
         super().__init__(store)

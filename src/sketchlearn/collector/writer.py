@@ -1,11 +1,10 @@
-"""The writer: one thread that takes whatever has queued, commits it in one transaction, and then answers all of it.
+"""The writer: group commit by one thread, which writes all queued works in one transaction, and then answers them.
 
-A commit waits for the disk. While it waits, reports queue up; the next commit takes them all. So each is answered
-after it is on disk, and the disk is asked a few dozen times a second, however many reports come.
+A commit waits for the disk. While it waits, reports queue up, and the next commit takes them all. So each report is
+answered after it is on disk, with a few dozen commits a second for any number of reports.
 
-Threads of Python take turns. Whatever this one does report by report, such as a statement of its own for each or
-waking the event loop for each, would cost a turn of up to milliseconds; so reports are looked up, written and answered
-by the group.
+Threads of Python share one lock. To wait for it costs up to milliseconds, for each statement and each call to the event
+loop. So reports are looked up, written and answered by the group.
 """
 
 from __future__ import annotations
@@ -23,20 +22,30 @@ from typing import Any, TypeVar
 from sketchlearn.collector.database import Database, Transaction
 from sketchlearn.collector.refusals import RefusalError
 
-THREADS = 2  # for reports of the collection's own design: one cannot read on while another takes its turn of Python
+T = TypeVar("T")
+MOST_IN_GROUP = 256  # Works of one transaction: a group of 256 reports of 16 kB takes a third of a second.
+LONGEST_QUEUE = 4096  # Works that wait; further ones are refused as "busy", which bounds the memory.
+
+_LOG = logging.getLogger("sketchlearn.collector")
+Work = Callable[["Group"], Any]
+Waiting = Future[Any] | asyncio.Future[Any]
 
 
 class Turns:
-    """A queue from which threads take: of each key one work at a time, and the keys in turn."""
+    """A queue of works and its threads: one work of each key at a time, and the keys in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_threads: int = 0) -> None:
         self._waiting: OrderedDict[Hashable, deque[Callable[[], Any]]] = OrderedDict()
         self._busy: set[Hashable] = set()
         self._changed = threading.Condition()
         self._ended = False
+        self._threads = [threading.Thread(target=self.run, name="collector-parsing") for _ in range(n_threads)]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
 
     def put(self, key: Hashable, work: Callable[[], Any]) -> None:
-        """Queues work."""
+        """Queues work, which must raise nothing."""
         with self._changed:
             self._waiting.setdefault(key, deque()).append(work)
             self._changed.notify()
@@ -67,62 +76,31 @@ class Turns:
             return key, work
 
     def end(self) -> None:
-        """Ends all threads after what has queued."""
+        """Does what has queued, and ends the threads."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-
-
-class Parsers:
-    """The threads: some for reports that name the collection's design letter by letter, one for all others."""
-
-    def __init__(self) -> None:
-        self._own, self._other = Turns(), Turns()
-        self._threads = [
-            threading.Thread(target=turns.run, name="collector-parsing", daemon=True)
-            for turns in (*[self._own] * THREADS, self._other)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def put(self, sender: int, work: Callable[[], Any], *, own_design: bool) -> None:
-        """Queues work, which must raise nothing."""
-        (self._own if own_design else self._other).put(sender, work)
-
-    def close(self) -> None:
-        """Reads what has queued, and ends."""
-        self._own.end()
-        self._other.end()
         for thread in self._threads:
             thread.join()
 
 
-T = TypeVar("T")
-MOST_IN_GROUP = 256  # Works of one transaction: a group of 256 reports of 16 kB takes a third of a second.
-LONGEST_QUEUE = 4096  # Works that wait; what comes beyond is refused as "busy" rather than kept in memory.
-
-_LOG = logging.getLogger("sketchlearn.collector")
-Work = Callable[["Group"], Any]
-Waiting = Future[Any] | asyncio.Future[Any]
-
-
 class Group:
-    """The works of one transaction. `finish` functions run once, at its end, before it is committed."""
+    """The works of one transaction. `finish` functions run once, before the transaction is committed."""
 
     def __init__(self, transaction: Transaction, works: Sequence[Work] = ()) -> None:
         self.transaction, self.works = transaction, works
         self.finish: list[Callable[[], None]] = []
-        self.shared: dict[Any, Any] = {}  # what works of one kind share within the group
+        self.shared: dict[Any, Any] = {}  # by works of one kind within the group
 
     def finished(self) -> None:
-        """Runs what is left to be done, so that the next statements see all of it."""
+        """Runs the `finish` functions, so that the next statements see what they write."""
         pending, self.finish = self.finish, []
         for function in pending:
             function()
 
 
 class Writer:
-    """The only one that writes into the database."""
+    """The thread that writes into the database; no other does."""
 
     def __init__(self, database: Database, forget: Callable[[], None], observe: Callable[[int], None]) -> None:
         self._database, self._forget, self._observe = database, forget, observe
@@ -136,19 +114,19 @@ class Writer:
         return self._queue.qsize()
 
     def submit(self, work: Callable[[Group], T]) -> Future[T]:
-        """Queues work, which must check all it needs before it writes; the result comes when it is on disk."""
+        """Queues work, which must check everything before it writes; the result comes when it is on disk."""
         future: Future[T] = Future()
         self.put(work, future)
         return future
 
     def put(self, work: Work, future: Waiting) -> None:
-        """Queues work for a future, which may be of an event loop: that is woken once for all of a transaction."""
+        """Queues work for a future; an event loop is woken once for all of its futures in a transaction."""
         if self._queue.qsize() >= LONGEST_QUEUE:
             raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
         self._queue.put((work, future))
 
     def do(self, work: Callable[[Transaction], T]) -> T:
-        """Does work alone in the order of the queue, undone as a whole if it fails; waits until it is on disk."""
+        """Does work, which is undone as a whole if it fails, and waits until it is on disk."""
 
         def alone(group: Group) -> T:
             group.finished()
@@ -166,20 +144,15 @@ class Writer:
         ended = False
         while not ended:
             taken = [self._queue.get()]
-            while len(taken) < MOST_IN_GROUP:
-                try:
+            with suppress(queue.Empty):
+                while len(taken) < MOST_IN_GROUP:
                     taken.append(self._queue.get_nowait())
-                except queue.Empty:
-                    break
             ended = None in taken
-            # from here on nobody can call it off: a result for a future that was cancelled would end this thread
-            works = [item for item in taken if item is not None and _is_wanted(item[1])]
-            if works and not self._commit(works):
-                # one of them failed in a way that nobody foresaw: each by itself, so that the others are done
-                for item in works:
-                    self._commit([item], last=True)
+            # From here on, works cannot be cancelled: a result for a cancelled future would end this thread.
+            if works := [item for item in taken if item is not None and _is_wanted(item[1])]:
+                self._commit(works)
 
-    def _commit(self, works: list[tuple[Work, Waiting]], *, last: bool = False) -> bool:
+    def _commit(self, works: list[tuple[Work, Waiting]]) -> None:
         outcomes: list[Any] = []
         try:
             with self._database.writing() as transaction:
@@ -192,18 +165,19 @@ class Writer:
                 group.finished()
         except BaseException as error:
             self._forget()
-            if not last and len(works) > 1:
-                return False
+            if len(works) > 1:  # one of them has an unexpected error: each by itself, so that the others are done
+                for item in works:
+                    self._commit([item])
+                return
             _LOG.error("a change of the database failed", exc_info=error)
-            tell([(works[0][1], error)])
-            return True
-        self._observe(len(works))
+            outcomes = [error]
+        else:
+            self._observe(len(works))
         tell([(future, outcome) for (_, future), outcome in zip(works, outcomes, strict=True)])
-        return True
 
 
 def _is_wanted(future: Waiting) -> bool:
-    """Whether a work is still waited for; one of an event loop is done in any case, as only the loop may ask it."""
+    """Whether a work was not cancelled; works of an event loop are always done, since only the loop may ask."""
     return isinstance(future, asyncio.Future) or future.set_running_or_notify_cancel()
 
 

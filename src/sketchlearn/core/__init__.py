@@ -1,1 +1,1 @@
-"""What every room builds on: values with a JSON form, limits, randomness, files and messages."""
+"""The basis of all other packages: values with a JSON form, limits, randomness, files and messages."""

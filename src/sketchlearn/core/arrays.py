@@ -1,4 +1,4 @@
-"""The types of arrays that annotations name."""
+"""Types of arrays, for annotations."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,8 +1,7 @@
 """The container of saved sketches: a safetensors file with one JSON entry and a digest of every byte.
 
-The digest detects damage, not forgery; signatures.py is about that.
-
-Nothing in it is executed. docs/file-format.md describes it for readers in other languages.
+The digest detects damage; signatures (signatures.py) detect forgery. Nothing in a file is executed.
+docs/file-format.md describes the format for readers in other languages.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _ANY_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 def read_json(text: bytes, *, outer: bool = False) -> Any:
-    """What a text says, if that costs little: no repeated keys, no NaN, no number beyond floats, nothing after its end.
+    """The value of a JSON text that is cheap to read, without repeated keys, NaN, and numbers beyond floats.
 
-    An outer one has a text inside that is read next, of all that is in it. A `FormatError` says what it would cost; a
-    `ValueError` or a `RecursionError`, why it is no such text.
+    An `outer` text contains another one, which is read next. A `FormatError` says what reading would cost; a
+    `ValueError` or a `RecursionError`, why the text is invalid.
     """
     check_text(text, outer=outer)
     digits = text.translate(_ANY_DIGITS)
@@ -56,7 +55,7 @@ def read_json(text: bytes, *, outer: bool = False) -> Any:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless a key comes twice: readers would differ in which one counts."""
+    """A JSON object without repeated keys: readers would differ in which one counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is repeated")
@@ -79,6 +78,12 @@ def _whole(digits: str) -> int:
 # have those with rows, so that nobody passes rows on without knowing; and those of units, with rows or without, which
 # an older version would release as if rows were to be protected.
 FORMAT, PRIVATE, WITH_ROWS, WITH_UNITS = 1, 2, 3, 4
+#: format number, the field that only such files have, and what the number says
+_MARKED = (
+    (WITH_ROWS, "kept_below", "has rows", "has no rows"),
+    (WITH_UNITS, "unit", "has units", "has no units"),
+    (PRIVATE, "ledger", "is private", "is not private"),
+)
 ENTRY = "sketchlearn"
 T = TypeVar("T")
 RowsAndWeights = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -90,12 +95,12 @@ _NOT_OURS = "not a sketchlearn file, or a damaged one"
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a safetensors file, looked at before any of its arrays is made.
+    """The header of a safetensors file, checked before any of its arrays is made.
 
     Attributes
     ----------
-    entry : the package's own text, which is JSON itself, and which is looked at once more before it is read.
-    arrays : the type and the shape that the header says of each array, by name.
+    entry : the package's own text, which is JSON itself and is checked again before it is read.
+    arrays : the type and the shape of each array according to the header, by name.
     """
 
     entry: bytes
@@ -103,7 +108,7 @@ class Header:
 
     @classmethod
     def of(cls, data: bytes) -> Header:
-        """That of a file; a `FormatError` says why another is refused. Where arrays lie is for safetensors to check."""
+        """The header of a file; a `FormatError` says why it is refused. Safetensors checks the arrays' positions."""
         check_size(len(data))
         length = int.from_bytes(data[:8], "little")
         if not 2 <= length <= len(data) - 8:
@@ -126,7 +131,7 @@ class Header:
 
 
 def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeights | None = None) -> bytes:
-    """The bytes of a file: integers, a JSON object about them and, if rows are kept, those and their weights."""
+    """The bytes of a file: integers, their JSON description and, if rows are kept, the rows and their weights."""
     tensors = {"sums": np.ascontiguousarray(sums, dtype="<i8")}
     if rows is not None:
         tensors["rows"] = np.ascontiguousarray(rows[0], dtype="<f8")
@@ -136,7 +141,7 @@ def pack(sums: NDArray[np.int64], description: dict[str, Any], rows: RowsAndWeig
 
 
 def with_digest(data: bytes) -> bytes:
-    """A file whose digest is blank, with its digest, which detects damage, not forgery: anybody can make one."""
+    """Fills in the blank digest of a file."""
     return data.replace(_BLANK.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 
@@ -154,20 +159,16 @@ def unpack(data: bytes, parse: Callable[[bytes], Any] = read_json) -> tuple[dict
         raise FormatError("not a sketchlearn file of a format that exists")
     if number > WITH_UNITS:
         raise FormatError(f"its format is newer than this sketchlearn reads ({WITH_UNITS}): upgrade sketchlearn")
-    with_rows = "kept_below" in description
-    if number != WITH_UNITS and (number == WITH_ROWS) != with_rows:
-        raise FormatError(f"a format of {number} says that it has {'' if number == WITH_ROWS else 'no '}rows")
-    if (number == WITH_UNITS) != ("unit" in description):
-        raise FormatError(f"a format of {number} says that it has {'' if number == WITH_UNITS else 'no '}units")
-    if (number == PRIVATE) != ("ledger" in description):
-        raise FormatError(f"a format of {number} says that it is {'' if number == PRIVATE else 'not '}private")
+    for format_of, field, yes, no in _MARKED:
+        either = format_of == WITH_ROWS and number == WITH_UNITS  # with units, with rows or without
+        if not either and (number == format_of) != (field in description):
+            raise FormatError(f"a format of {number} says that it {yes if number == format_of else no}")
     if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise FormatError("damaged: it has no digest")
     if _digest_without(data, digest.encode()) != digest:
         raise FormatError("damaged: the digest does not match")
-    wanted = _WITH_ROWS if with_rows else _SUMS
+    wanted, more = (_WITH_ROWS, ", and rows") if "kept_below" in description else (_SUMS, "")
     if {name: (dtype, len(shape)) for name, (dtype, shape) in header.arrays.items()} != wanted:
-        more = ", and rows" if with_rows else ""
         raise FormatError(f"it does not hold one vector of 64-bit integers{more}")
     try:
         return load_tensors(data), description
@@ -176,7 +177,7 @@ def unpack(data: bytes, parse: Callable[[bytes], Any] = read_json) -> tuple[dict
 
 
 def _digest_without(data: bytes, digest: bytes) -> str:
-    """The digest of a file whose own digest is blank, without a copy of it."""
+    """The digest of a file with its own digest blanked, without a copy of the file."""
     place, view = data.find(digest), memoryview(data)
     total = hashlib.sha256(view[:place])
     total.update(_BLANK.encode())
@@ -185,7 +186,7 @@ def _digest_without(data: bytes, digest: bytes) -> str:
 
 
 def read(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T:
-    """What `parse` makes of a file's bytes; a `FormatError` names the file."""
+    """The result of `parse` for a file's bytes; a `FormatError` names the file."""
     try:
         return parse(bytes_of(path))
     except FormatError as error:
@@ -208,11 +209,10 @@ def write(path: str | os.PathLike[str], data: bytes, *, owner_only: bool = False
 def whole_file(
     path: str | os.PathLike[str], *, owner_only: bool = False, through_links: bool = True
 ) -> Iterator[BinaryIO]:
-    """A file to write so that, whatever happens, either all of it is there or what was there before.
+    """A file to write; whatever happens, the path then has either all of it or what was there before.
 
-    A file that was there keeps its permissions. A new one has those that the umask leaves or, with `owner_only`, can
-    be read by its owner alone. A link stays one, and the file that it leads to is written; without `through_links`,
-    links are refused.
+    An existing file keeps its permissions. A new one has those of the umask or, with `owner_only`, can be read by its
+    owner alone. Links are followed; without `through_links`, they are refused.
     """
     target = Path(os.path.realpath(path) if through_links else path)
     if not target.parent.is_dir():
@@ -272,7 +272,7 @@ def from_document(data: bytes, kind: str, version: int) -> dict[str, Any]:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """Any JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
+    """A JSON object, read strictly: no repeated keys, no NaN, nothing after its end."""
     check_size(len(data))
     try:
         document = read_json(data)
@@ -290,7 +290,7 @@ def parsed(data: bytes) -> dict[str, Any]:
 
 
 def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """A field of a document that holds so many finite numbers."""
+    """A field of a document with finite numbers of this shape."""
     given = document[name]
     with contextlib.suppress(OverflowError):
         if _holds_numbers(given, shape) and np.all(np.isfinite(array := np.array(given, np.float64))):
@@ -299,8 +299,7 @@ def numbers_of(document: dict[str, Any], name: str, shape: tuple[int, ...]) -> N
 
 
 def _holds_numbers(given: Any, shape: tuple[int, ...]) -> bool:
-    """Whether lists in lists have this shape and hold numbers alone: an array of words would have room for the longest
-    in each place."""
+    """Whether nested lists have this shape and hold only numbers: arrays of words could be huge."""
     if not shape:
         return type(given) in (int, float)
     if not isinstance(given, list) or len(given) != shape[0]:
@@ -311,12 +310,12 @@ def _holds_numbers(given: Any, shape: tuple[int, ...]) -> bool:
 
 
 def check_model_fields(document: dict[str, Any], own: Set[str]) -> None:
-    """Refuses fields of a model file that are missing or unknown: beside those of all models, it has its own."""
+    """Raises an error if fields of a model file are missing or unknown."""
     odd = sorted((document.keys() - OPTIONAL_IN_MODELS) ^ (SHARED_IN_MODELS | own))
     if odd:
         raise ValueError(f"field {shortened(odd[0])} is {'unknown' if odd[0] in document else 'missing'}")
 
 
 def is_network(data: bytes) -> bool:
-    """Whether a file is a model as safetensors, whose header comes after its length, and not a sketch, nor JSON."""
+    """Whether a file is a model in the safetensors format, not a sketch or JSON."""
     return data[8:9] == b"{" and data.find(MODEL.encode(), 8, 8 + int.from_bytes(data[:8], "little")) >= 0

@@ -1,6 +1,6 @@
-"""A log in which each entry has the digest of the one before it: damage and clumsy changes show.
+"""A tamper-evident log: a hash chain, in which each entry has the digest of the previous one.
 
-Whoever may write the whole log can write all of it anew; a copy of the last digest elsewhere shows that, too.
+Whoever may write the whole log can rewrite all of it; a copy of the last digest elsewhere reveals that, too.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-START = "0" * 64  # what the first entry has in place of a digest
+from sketchlearn.core.errors import InvalidValueError
+
+START = "0" * 64  # the previous digest of the first entry
 
 
-class BrokenChainError(ValueError):
+class BrokenChainError(InvalidValueError):
     """An entry does not follow from the one before it."""
 
 
@@ -25,7 +27,7 @@ def link(previous: str, entry: str) -> str:
 
 
 def checked_entries(rows: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Entries and their digests, of rows (entry, digest before it, digest); an error at the first that does not fit."""
+    """Entries and their digests, of rows (entry, previous digest, digest); an error at the first that does not fit."""
     last = START
     for entry, previous, digest in rows:
         if previous != last or digest != link(last, entry):

@@ -1,4 +1,4 @@
-"""Numbers as people write them: 24,210 rather than 2.421e+04."""
+"""Messages: warnings, numbers as people write them (24,210, not 2.421e+04), and printable names."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WARNED = set[str]()  # topics that were warned of once
 
 
 def warn_caller_once(topic: str, message: str) -> None:
-    """Warns of a topic the first time only that it arises in this process."""
+    """Warns of a topic once per process."""
     if topic not in WARNED:
         WARNED.add(topic)
         warn_caller(message)
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warns at the nearest line outside this package and scikit-learn, whose pipelines call it."""
+    """Warns at the nearest line of the caller outside this package and scikit-learn."""
     inside = [PACKAGE_FOLDER]
     if "sklearn" in sys.modules:
         inside.append(os.path.dirname(sys.modules["sklearn"].__file__ or "") + os.sep)
@@ -42,7 +42,7 @@ LEAST_PLAIN = 1e-6  # smaller numbers have too many zeros to be counted, and kee
 
 
 def in_digits(value: float, digits: int = 4) -> str:
-    """A number rounded to so many digits, without zeros at the end of its decimals.
+    """A number rounded to so many digits, without trailing zeros.
 
     >>> in_digits(24213.7), in_digits(0.5), in_digits(-1234567.8, 3), in_digits(0.00012346)
     ('24,210', '0.5', '-1,230,000', '0.0001235')
@@ -55,7 +55,7 @@ def in_digits(value: float, digits: int = 4) -> str:
 
 
 def in_certain_digits(value: float, error: float) -> str:
-    """A number rounded to the first digit of its error; four digits if there is no error to go by.
+    """A number rounded to the first digit of its error; to four digits without a valid error.
 
     >>> in_certain_digits(24213.7, 31.0), in_certain_digits(0.5004, 0.02), in_certain_digits(24213.7, math.nan)
     ('24,210', '0.50', '24,210')
@@ -78,7 +78,7 @@ def counted(number: float, noun: str) -> str:
 
 
 def in_date(days: float) -> str:
-    """A date, by days since 1970; those that calendars do not reach are the last ones that they do.
+    """A date, from days since 1970, clipped to the years 1 to 9999.
 
     >>> in_date(16_689.3), in_date(1e9)
     ('2015-09-11', '9999-12-31')
@@ -98,9 +98,9 @@ def _magnitude(value: float) -> int:
     return math.floor(math.log10(abs(value))) if value else 0
 
 
-# Control characters, line separators, those that turn the direction of text, and halves of characters.
+# Control characters, line separators, marks of text direction, and surrogates.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Tabs and line breaks are in honest names of columns of spreadsheets: they are escaped, not refused.
+# Tabs and line breaks occur in the column names of spreadsheets: they are escaped, not refused.
 _REFUSED = re.compile(r"(?![\t\n\r])" + _STEERING.pattern)
 
 
@@ -123,14 +123,14 @@ def steers(text: str) -> bool:
 
 
 def check_names(what: str, names: Iterable[Any]) -> None:
-    r"""Refuses names with control characters other than tabs and line breaks; those that are no text are left alone.
+    r"""Raises an error for names with control characters other than tabs and line breaks; ignores other types.
 
     >>> check_names("a column", ["a", "b\x1b[2J"])
     Traceback (most recent call last):
     ValueError: the name of a column has control characters, which could steer a terminal: 'b\x1b[2J'; rename it
     """
     words = [name for name in names if isinstance(name, str)]
-    if not steers("".join(words)):  # all at once: an operator in others has its names checked with each of them
+    if not steers("".join(words)):  # all at once: names are checked again in each operator around theirs
         return
     for name in words:
         if steers(name):

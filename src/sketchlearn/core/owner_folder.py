@@ -1,6 +1,6 @@
-"""A folder of files for their owner alone, read and written without following links.
+"""Private folders: only the owner can read their files, and links are not followed.
 
-Whoever may write into a folder can put a link under the name of a file that a run is about to write or read.
+Another user of the folder could replace a file that a run is about to read or write by a link.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sketchlearn.core.limits import read_at_most
 
 
 class LinkError(OSError):
-    """A file of the folder is a link, or something else that is no file."""
+    """A file of the folder is a link, or not a regular file."""
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the folder, for its owner alone; one that is there keeps its permissions."""
+    """Makes a folder for its owner alone; an existing one keeps its permissions."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file of the folder; an `OSError` if there is none, a `LinkError` if it is a link."""
+    """The bytes of a file of the folder; an `OSError` if it does not exist, a `LinkError` if it is a link."""
     try:
-        # a pipe must not be waited for
+        # without O_NONBLOCK, opening a pipe would wait
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
@@ -39,7 +39,7 @@ def read_file(path: Path) -> bytes:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a file of the folder, all of it or nothing; a `LinkError` if there is a link of that name."""
+    """Writes a file of the folder as a whole; a `LinkError` if the name is a link."""
     if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
         raise _refused(path)
     container.write(path, data, owner_only=True, through_links=False)

@@ -1,4 +1,4 @@
-"""Packages that only some users need, imported when they are."""
+"""Optional packages, imported on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __version__ = version("sketchlearn")
 
 
 def required(package: str, extra: str) -> Any:
-    """The package, or one sentence that says how to install it."""
+    """Imports a package, or raises an error that says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar in a terminal, a line now and then in a log."""
+"""Progress on standard error: a bar in a terminal, or lines in a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LINES = 10.0  # of a log
 
 
 class Read(Protocol):
-    """What is read: its size as far as that is known, and how much was read so far."""
+    """The size of what is read, as far as it is known, and how much was read so far."""
 
     n_rows: int | None
     n_bytes: int | None
@@ -51,13 +51,13 @@ _SHOWN = ContextVar("_SHOWN", default=False)
 
 
 def progress_shown() -> bool:
-    """Whether whoever reads rows to the end on the way to something else shall show how far that is."""
+    """Whether intermediate passes over rows show their progress."""
     return _SHOWN.get()
 
 
 @contextmanager
 def showing_progress(shown: bool) -> Iterator[None]:
-    """Lets readers of rows show their progress, or not, as long as it is open."""
+    """Sets `progress_shown` while it is open."""
     before = _SHOWN.set(shown)
     try:
         yield
@@ -67,7 +67,7 @@ def showing_progress(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def steps_shown(shown: bool) -> Iterator[Callable[[str], None] | None]:
-    """Gives the function that shows what is being done, if it shall: in a line that changes, or in lines of a log."""
+    """Gives a function that shows the current step, as a changing line or as lines of a log; None if not `shown`."""
     if not shown:
         yield None
         return
@@ -92,7 +92,7 @@ def steps_shown(shown: bool) -> Iterator[Callable[[str], None] | None]:
 
 @contextmanager
 def row_bar(source: Read, shown: bool, doing: str = "sketching") -> Iterator[Callable[[int], None]]:
-    """Shows how much of a source was read, if it shall; gives the function that advances it by rows."""
+    """Shows how much of a source was read, if `shown`; gives a function that advances it by rows."""
     if not shown:
         yield lambda _rows: None
         return
@@ -108,7 +108,7 @@ def row_bar(source: Read, shown: bool, doing: str = "sketching") -> Iterator[Cal
 def _bar(source: Read, console: Any, doing: str) -> Iterator[Callable[[int], None]]:
     from rich import progress as rich
 
-    # the bar has the room that is left: with one of 40 columns, terminals of 80 cut the time that remains
+    # the bar takes the remaining width: one of 40 columns cut the remaining time in terminals of 80
     columns = (
         rich.TextColumn(doing),
         rich.BarColumn(bar_width=None),
@@ -133,8 +133,8 @@ def _lines(source: Read, doing: str) -> Iterator[Callable[[int], None]]:
     last = progress.began
 
     def write() -> None:
-        share = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
-        print(f"{doing}: {share}{progress.in_words}", file=sys.stderr, flush=True)
+        percent = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
+        print(f"{doing}: {percent}{progress.in_words}", file=sys.stderr, flush=True)
 
     def advance(more: int) -> None:
         nonlocal last

@@ -1,8 +1,8 @@
 """Random numbers that are the same on every machine and with every version of NumPy.
 
 The bits come from the counter-based generator Philox 4x64, whose stream is fixed by its publication (Salmon et al.
-2011). All that is made of them uses additions, multiplications, divisions and square roots alone, which IEEE 754
-defines to the last bit, in a fixed order: no library logarithm, no library normal. docs/arithmetic.md gives the
+2011). All derived numbers use only additions, multiplications, divisions and square roots in a fixed order, which
+IEEE 754 defines to the last bit: no logarithm and no normal distribution of a library. docs/arithmetic.md gives the
 definition.
 """
 
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from sketchlearn.core.limits import Cost
 
 Floats = NDArray[np.float64]
-CHOOSING = 0x726F7773  # tells the numbers that choose rows from all others of the same seed
-NUMBERS_PER_CHUNK = 1 << 15  # Normal numbers that are made at a time: what they are made of stays in the cache.
+CHOOSING = 0x726F7773  # distinguishes the numbers that choose rows from all others of the same seed
+NUMBERS_PER_CHUNK = 1 << 15  # Normal numbers that are computed at a time: intermediate results stay in the cache.
 
 
 def row_chooser(seed: int) -> np.random.Generator:
-    """What chooses some rows of a table by a seed.
+    """The generator that samples rows of a table by a seed.
 
-    Not `default_rng(seed)`: rows are often made by that, with the same seed. Numbers that made the rows would then
-    choose among them, and a sample of 5000 rows had one of three clusters.
+    It is not `default_rng(seed)`, which often generated the rows, with the same seed. The same numbers would then
+    choose among the rows: a sample of 5000 rows had one of three clusters.
     """
     return np.random.default_rng([seed, CHOOSING])
 
@@ -84,24 +84,24 @@ class Stream:
 
 
 def uniform_cost(size: int) -> Cost:
-    """What `uniform`, `signs` and `integers` take; this and the costs below were measured in nanoseconds."""
+    """The cost of `uniform`, `signs` and `integers`; this and the costs below were measured in nanoseconds."""
     return Cost.of_numbers(size, bytes_each=32, operations_each=20)
 
 
 def normal_cost(size: int) -> Cost:
-    """What `normal` takes."""
+    """The cost of `normal`."""
     return Cost.of_numbers(size, operations_each=62) + Cost(128 * min(size, NUMBERS_PER_CHUNK), 150_000)
 
 
 def chi_cost(degrees: int, size: int) -> Cost:
-    """What `chi` takes; of more than two degrees, numbers are drawn about twice, as a few are rejected."""
+    """The cost of `chi`; with more than two degrees, numbers are drawn about twice, because a few are rejected."""
     if degrees <= 2:
         return normal_cost(degrees * size) + Cost.of_numbers(size, bytes_each=24, operations_each=10)
     return Cost.of_numbers(size, bytes_each=120, operations_each=400) + Cost(0, 500_000)
 
 
 def _require_default_rounding() -> None:
-    """Refuses to draw in a process whose floating-point arithmetic would give other numbers."""
+    """Raises an error in a process whose floating-point arithmetic would give other numbers."""
     one, little, tiny = (np.array([x]) for x in (1.0, 2.0**-60, 2.0**-1070))
     if (one + little)[0] != 1.0 or (-one - little)[0] != -1.0 or (tiny * one)[0] == 0.0:
         raise RuntimeError(
@@ -196,14 +196,14 @@ WORD = 2**64
 
 
 def words(size: int) -> Words:
-    """So many uniform words of 64 bits."""
+    """Uniform words of 64 bits from the operating system."""
     return np.frombuffer(secrets.token_bytes(8 * size), np.uint64)
 
 
 def uniform_below(limit: int | NDArray[np.integer], size: int) -> Words:
     """Uniform whole numbers from 0 to limit - 1, one limit for all or one for each: 1 to 2^63.
 
-    Words from the largest multiple of the limit on are drawn anew, so that no number is likelier than another.
+    Words from the largest multiple of the limit on are drawn again, so that all numbers are equally likely.
 
     >>> bool(np.all(uniform_below(10, 1000) < 10))
     True

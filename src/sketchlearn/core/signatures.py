@@ -1,6 +1,6 @@
-"""Who wrote a file: ed25519 signatures over every byte of it, and the files of keys.
+"""Ed25519 signatures over every byte of a file, and files of keys.
 
-The digest of a file detects damage, not forgery: whoever changes the file writes a new digest. A signature is made
+The digest of a file detects damage, not forgery: whoever changes the file can write a new digest. A signature is made
 with a private key and checked with the public one, which cannot make any. docs/file-format.md says what is signed.
 """
 
@@ -26,9 +26,9 @@ KEY_DIGITS, VALUE_DIGITS = 64, 128  # Hexadecimal digits of a public key and of 
 
 
 def signed(write: Callable[..., bytes], entries: dict[str, Any], key: Any) -> bytes:
-    """The bytes of a file that `write` makes of entries, with a further one: the signature of all of it."""
+    """The bytes of a file that `write` makes of entries and of one more: the signature of the whole file."""
     private = private_key(key)
-    place = secrets.token_hex(VALUE_DIGITS // 2)  # nobody can have written these digits elsewhere in the file
+    place = secrets.token_hex(VALUE_DIGITS // 2)  # random digits, which cannot be elsewhere in the file
     data = write(**entries, **{ENTRY: {"key": _digits(private.public_key()), "value": place}})
     with loading(limited=False):
         without_digest = _blanked(data, container.unpack(data)[1]["digest"])
@@ -37,7 +37,7 @@ def signed(write: Callable[..., bytes], entries: dict[str, Any], key: Any) -> by
 
 
 def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset[str] | None) -> None:
-    """Refuses a file whose signature is wrong or, unless `trusted` is None, was made by none of those public keys."""
+    """Raises an error if the signature is wrong or, unless `trusted` is None, not by one of those public keys."""
     key = signer(description)
     if key is None:
         if trusted is None:
@@ -56,7 +56,7 @@ def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset
     content = _blanked(data, description["digest"], value)
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(value), content)
-    except (ValueError, import_module("cryptography.exceptions").InvalidSignature):
+    except (ValueError, _cryptography("exceptions").InvalidSignature):
         raise FormatError(
             "its signature does not match: it was changed after it was signed, or not signed by that key; get it again "
             "from whoever signed it"
@@ -66,23 +66,18 @@ def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset
 
 
 def signer(description: dict[str, Any]) -> str | None:
-    """The public key that a file says it is signed by, which proves nothing by itself; None if it is not signed."""
+    """The public key that a file claims to be signed by, not yet checked; None without a signature."""
     if ENTRY not in description:
         return None
-    form = description[ENTRY]
-    lengths = {"key": KEY_DIGITS, "value": VALUE_DIGITS}
-    if (
-        not isinstance(form, dict)
-        or form.keys() != lengths.keys()
-        or not all(_is_hexadecimal(form[name], length) for name, length in lengths.items())
-    ):
-        raise FormatError("its signature is damaged: it must be a key of 64 and a value of 128 hexadecimal digits")
-    key: str = form["key"]
-    return key
+    match description[ENTRY]:
+        case {"key": str(key), "value": value, **others} if not others:
+            if _is_hexadecimal(key, KEY_DIGITS) and _is_hexadecimal(value, VALUE_DIGITS):
+                return key
+    raise FormatError("its signature is damaged: it must be a key of 64 and a value of 128 hexadecimal digits")
 
 
 def private_key(key: Any) -> Any:
-    """The private key of a PEM file, or the one that is given."""
+    """The private key in a PEM file, or the given key."""
     ed25519 = _ed25519()
     if isinstance(key, ed25519.Ed25519PrivateKey):
         return key
@@ -92,7 +87,7 @@ def private_key(key: Any) -> Any:
 
 
 def public_keys(trusted: Iterable[Any]) -> frozenset[str]:
-    """The digits of public keys, which are given as digits, as paths of files, or as key objects."""
+    """The digits of public keys, given as digits, paths of files, or key objects."""
     if isinstance(trusted, str | bytes | os.PathLike) or not isinstance(trusted, Iterable):
         raise TypeError(f"trusted must be a list of public keys, not {type(trusted).__name__}")
     keys = frozenset(map(_public_key, trusted))
@@ -102,9 +97,9 @@ def public_keys(trusted: Iterable[Any]) -> frozenset[str]:
 
 
 def write_keys(name: str | os.PathLike[str]) -> str:
-    """Makes a pair of keys; the digits of the public one.
+    """Writes a pair of keys; returns the digits of the public one.
 
-    NAME.key has the private key, as PEM, which nobody but its owner can read; NAME.pub the digits of the public one.
+    NAME.key has the private key, as PEM, readable by its owner alone; NAME.pub has the digits of the public one.
 
     >>> import os, sketchlearn as skl, tempfile
     >>> sketch = skl.SecondMoments(2, bound=9.0).sketch([[1.0, 2.0]])
@@ -115,7 +110,7 @@ def write_keys(name: str | os.PathLike[str]) -> str:
     ...     skl.from_bytes(data, trusted=[f"{mine}.pub"]) == skl.from_bytes(data, trusted=[public]) == sketch
     True
     """
-    serialization = _serialization()
+    serialization = _cryptography("hazmat.primitives.serialization")
     private = _ed25519().Ed25519PrivateKey.generate()
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     digits = _digits(private.public_key())
@@ -153,7 +148,7 @@ def _public_key(item: Any) -> str:
 
 
 def _key_in_pem(path: str | os.PathLike[str], kind: str, wanted: type) -> Any:
-    data, serialization = _file_of_key(path), _serialization()
+    data, serialization = _file_of_key(path), _cryptography("hazmat.primitives.serialization")
     try:
         if kind == "private":
             found = serialization.load_pem_private_key(data, None)
@@ -161,7 +156,7 @@ def _key_in_pem(path: str | os.PathLike[str], kind: str, wanted: type) -> Any:
             found = serialization.load_pem_public_key(data)
     except TypeError:
         raise ValueError(f"the key in {os.fspath(path)} has a password: give one without") from None
-    except (ValueError, import_module("cryptography.exceptions").UnsupportedAlgorithm):
+    except (ValueError, _cryptography("exceptions").UnsupportedAlgorithm):
         found = None
     if isinstance(found, wanted):
         return found
@@ -179,7 +174,7 @@ def _file_of_key(path: str | os.PathLike[str]) -> bytes:
 
 
 def _blanked(data: bytes, *texts: str) -> bytes:
-    """The bytes with zeros in place of digits that must be there once: elsewhere, they would hide what is there."""
+    """The bytes with zeros in place of digits that occur once: a second occurrence could hide a change."""
     for text in texts:
         if data.count(text.encode()) != 1:
             raise FormatError("damaged: its digest and its signature must be there once, in plain digits")
@@ -196,11 +191,10 @@ def _digits(public: Any) -> str:
     return digits
 
 
+def _cryptography(module: str) -> Any:
+    required("cryptography", "signing")
+    return import_module(f"cryptography.{module}")
+
+
 def _ed25519() -> Any:
-    required("cryptography", "signing")
-    return import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
-
-
-def _serialization() -> Any:
-    required("cryptography", "signing")
-    return import_module("cryptography.hazmat.primitives.serialization")
+    return _cryptography("hazmat.primitives.asymmetric.ed25519")

@@ -1,7 +1,7 @@
 """Descriptions as values: frozen, comparable, printable, and convertible to and from JSON.
 
-Laws, waves and operators derive from `Value`. A JSON form names its class and holds the fields; reading one back
-builds the class from a list of known ones and runs its checks, nothing else.
+Frequency distributions, nonlinearities and operators derive from `Value`. A JSON form names its class and holds the
+fields; reading it builds one of the known classes and runs its checks, nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.limits import MOST_NESTED_FORMS
 
 
@@ -28,7 +29,7 @@ class Value:
     """Base of frozen dataclasses that have a JSON form."""
 
     _classes: ClassVar[dict[str, type[Value]]] = {}
-    #: fields that a JSON form leaves out where they have this value
+    #: default values of fields, which a JSON form leaves out
     _omitted: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -38,7 +39,7 @@ class Value:
             raise TypeError(f"there is a {cls.__name__} already, in {known.__module__}: JSON forms name classes")
 
     def _set(self, **fields: Any) -> None:
-        """Replaces fields of the frozen value by their checked forms, while it is made."""
+        """Replaces fields of the frozen value by their checked forms, during construction."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -49,13 +50,13 @@ class Value:
         return {"type": type(self).__name__, **{name: _plain(v) for name, v in kept.items()}}
 
     def compared(self) -> dict[str, Any]:
-        """The fields that `==` compares, as JSON: equal values have equal forms, others have others."""
+        """The fields that `==` compares, as JSON: forms are equal if and only if values are."""
         own = {f.name: _compared(getattr(self, f.name)) for f in dataclasses.fields(self) if f.compare}  # type: ignore[arg-type]
         return {"type": type(self).__name__, **own}
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of all that `==` compares: equal values have the same, others have others.
+        """SHA-256 of all that `==` compares: equal if and only if values are.
 
         >>> import sketchlearn as skl
         >>> moments = skl.SecondMoments(2, bound=9.0)
@@ -73,7 +74,7 @@ class Value:
 
     @classmethod
     def _from_form(cls, form: Any, depth: int) -> Self:
-        """The value of a form that has this depth in others: its own are looked at before any of them is built."""
+        """The value of a form at this depth in other forms."""
         if depth > MOST_NESTED_FORMS:
             raise ValueError(
                 f"its operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels"
@@ -121,7 +122,7 @@ def _value(item: Any, depth: int) -> Any:
         return Value._from_form(item, depth + 1)
     if not isinstance(item, list):
         return item
-    nested = not {dict, list}.isdisjoint(map(type, item))  # long lists of numbers are told at once
+    nested = not {dict, list}.isdisjoint(map(type, item))  # a fast path for long lists of numbers
     return tuple(_value(part, depth) for part in item) if nested else tuple(item)
 
 
@@ -153,7 +154,7 @@ def _plural(name: str) -> str:
 
 
 def shortened(item: Any, length: int = 60) -> str:
-    """How a thing shows itself, in at most `length` characters."""
+    """The `repr` of an item, in at most `length` characters."""
     try:
         text = repr(_beginning(item, length))
     except ValueError:  # an integer of thousands of digits
@@ -162,7 +163,7 @@ def shortened(item: Any, length: int = 60) -> str:
 
 
 def _beginning(item: Any, length: int) -> Any:
-    """An item of which the first so many characters, items and keys are enough to show."""
+    """An item cut to its first so many characters, items and keys."""
     if type(item) is str:
         return item[:length]
     if type(item) in (list, tuple):
@@ -186,7 +187,9 @@ def finite_floats(x: Any) -> bool:
 def truth(name: str, x: Any) -> bool:
     """`x` as a bool, if it is True or False (NumPy's included)."""
     if not isinstance(x, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, not {shortened(x)}")
+        raise InvalidValueError(
+            f"must be {either('True or False', 'true or false')}, not {shortened(x)}", parameter=name
+        )
     return bool(x)
 
 
@@ -194,7 +197,7 @@ def number(name: str, x: Any) -> float:
     """`x` as a float, if it is a finite number."""
     value = _float(x)
     if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, not {shortened(x)}")
+        raise InvalidValueError(f"must be a finite number, not {shortened(x)}", parameter=name)
     return value
 
 
@@ -202,13 +205,13 @@ def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
     value = _float(x)
     if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number, not {shortened(x)}")
+        raise InvalidValueError(f"must be a positive number, not {shortened(x)}", parameter=name)
     return value
 
 
 def _float(x: Any) -> float:
     """`x` as a float, or not a number."""
-    if type(x) is float:  # told ten times as fast
+    if type(x) is float:  # ten times as fast
         return x
     if isinstance(x, numbers.Real) and not isinstance(x, bool):
         with contextlib.suppress(OverflowError):
@@ -223,5 +226,5 @@ def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:
     except TypeError:
         number = least - 1
     if not least <= number <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {shortened(x)}")
+        raise InvalidValueError(f"must be a whole number from {least} to {most}, not {shortened(x)}", parameter=name)
     return number

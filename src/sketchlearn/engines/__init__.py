@@ -51,6 +51,6 @@ def sample(
 
 
 def _is_dask(data: Any) -> bool:
-    if engine_of(data) is None:
+    if (engine := engine_of(data)) is None:
         raise TypeError(f"expected a Dask collection or a Spark data frame, not {type(data).__name__}")
-    return engine_of(data) == "dask"
+    return engine == "dask"

@@ -60,7 +60,7 @@ def sketch(
 
 
 def tree(collection: Any, operator: Operator, *, nulls: str = "error", device: str | None = None, **units: Any) -> Any:
-    """The delayed bytes of the sketch: a tree of tasks, none of which takes more than eight partial sketches."""
+    """The delayed bytes of the sketch: a tree of tasks that merge at most eight partial sketches each."""
     dask = required("dask", "dask")
     text = partial.text_of(operator)
     # One node of the graph: sent once to each worker, and made again if the worker that holds it dies.
@@ -77,7 +77,7 @@ def tree(collection: Any, operator: Operator, *, nulls: str = "error", device: s
 def partitions(
     collection: Any, operator: Operator | None = None, columns: SchemaColumns | None = None
 ) -> list[tuple[str, Any]]:
-    """The parts of a collection, delayed, and what errors call them; columns of a schema need no operator."""
+    """The delayed parts of a collection, with names for errors; columns of a schema need no operator."""
     dask = required("dask", "dask")
     items = list(collection) if isinstance(collection, list | tuple) else [collection]
     parts: Any
@@ -101,7 +101,7 @@ def partitions(
 
 
 def _parts_by_unit(frame: Any, operator: Operator, unit: Any, rows_per_unit: Any) -> list[tuple[str, Any]]:
-    """Partitions of a data frame in each of which all rows of its units are."""
+    """Partitions of a data frame, shuffled so that all rows of a unit are in one of them."""
     if not _is_frame(frame):
         raise TypeError("units need a Dask data frame, which can be shuffled by their ids: make one of the collection")
     features = partial.check_unit(unit, rows_per_unit, list(frame.columns), operator)
@@ -116,7 +116,7 @@ def _texts(ids: Any, unit: str) -> Any:
 
 
 def _files(path: Any) -> list[Any]:
-    """The files of a folder or pattern, if it can be seen from here; any other path is left to the workers."""
+    """The files of a folder or pattern, if it is visible here; workers resolve any other path."""
     try:
         return list(files_of(path))
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def _is_frame(collection: Any) -> bool:
 
 
 def _with_columns_of(operator: Operator | None, frame: Any, columns: SchemaColumns | None = None) -> Any:
-    """The frame with the operator's columns alone, refused before any task runs if they are not such as it needs."""
+    """The frame with only the operator's columns, validated before any task runs."""
     encoded = columns if operator is None else operator.columns
     if isinstance(encoded, SchemaColumns):
         names = encoded.schema.names
@@ -171,7 +171,7 @@ def sample(
 
 
 def _some_rows(name: str, rows: Any, n: int, seed: int, columns: SchemaColumns | None) -> tuple[int, NDArray[Any]]:
-    """How many rows a partition has, and up to n of them."""
+    """The number of rows of a partition, and up to n of them."""
     with partial.refusals_of(name):
         own = source(rows)
         found = [block.rows for block in (own if columns is None else own.only(columns)).blocks()]
@@ -183,10 +183,10 @@ def _some_rows(name: str, rows: Any, n: int, seed: int, columns: SchemaColumns |
 
 
 def _in_proportion(found: Sequence[tuple[int, NDArray[Any]]], n: int, rng: np.random.Generator) -> NDArray[Any]:
-    """n of the rows, from each partition its share."""
+    """n of the rows, from each partition in proportion to its size."""
     filled = [(size, rows) for size, rows in found if size]
     if not filled:
         raise ValueError("the collection has no rows")
     ends = np.cumsum([0, *(size for size, _ in filled)])
-    shares = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int))
-    return np.concatenate([rows[rng.permutation(len(rows))[:k]] for k, (_, rows) in zip(shares, filled, strict=True)])
+    counts = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int))
+    return np.concatenate([rows[rng.permutation(len(rows))[:k]] for k, (_, rows) in zip(counts, filled, strict=True)])

@@ -1,7 +1,7 @@
-"""What travels between machines: the operator as JSON text, and partial sketches as the bytes of a file.
+"""What engines send between machines: the operator as JSON text, and partial sketches as the bytes of a file.
 
 A worker draws the operator's random numbers from the seed, once per process, and compares them with the digest in the
-text: a worker that would draw others refuses instead of adding to the wrong sums.
+text: a worker that would draw others raises an error instead of adding to the wrong sums.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.containers import unpack
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import FormatError, loading
 from sketchlearn.features.operator import Operator
-from sketchlearn.files.sketches import kept_rows
+from sketchlearn.files.sketches import sums_of
 from sketchlearn.kernels.gpu.driver import DeviceError
 from sketchlearn.rows.schemas.table_schema import read_columns
 from sketchlearn.rows.source_base import by_name
@@ -27,17 +28,17 @@ from sketchlearn.sketch.privacy_unit import ProtectedUnit
 from sketchlearn.sketch.sums import Sketch
 
 ARITY = 8  # No merge on a worker takes more partial sketches than this.
-# Rows, files and operators are refused with these errors; any other is a bug and keeps its traceback.
+# Errors about rows, files and operators; any other is a bug and keeps its traceback.
 REFUSALS = (ValueError, TypeError, OverflowError, OSError, ImportError, DeviceError)
 _drawing = Lock()  # Tasks that start together in one process would all draw the same numbers.
 
 
-class PartitionError(ValueError):
-    """A partition was refused; the sentence says which and why."""
+class PartitionError(InvalidValueError):
+    """A partition cannot be sketched; the message says which and why."""
 
 
 def text_of(operator: Operator) -> str:
-    """The operator as it travels."""
+    """The operator as JSON text."""
     if not isinstance(operator, Operator):
         raise TypeError(f"expected an operator, such as design(...) gives, not {type(operator).__name__}")
     return json.dumps(operator.to_json(), sort_keys=True)
@@ -74,7 +75,7 @@ def sketched(
 
 
 def texts_of_ids(ids: Any, unit: str) -> Any:
-    """The ids of units as text, so that an engine brings those together that are the same."""
+    """The ids of units as text, so that an engine groups equal ones."""
     with refusals_of(f"the ids in {unit!r}"):
         texts = id_texts(np.asarray(ids))
         if None in texts:
@@ -83,7 +84,7 @@ def texts_of_ids(ids: Any, unit: str) -> Any:
 
 
 def check_unit(unit: Any, rows_per_unit: Any, names: Sequence[str], operator: Operator) -> tuple[str, ...]:
-    """Names of the columns to read beside the ids, if units are given as engines need them."""
+    """Names of the columns to read beside the ids; validates `unit` and `rows_per_unit`."""
     if not isinstance(unit, str) or rows_per_unit is None:
         raise ValueError("give unit= the name of the column of ids, and rows_per_unit=")
     ProtectedUnit(unit, rows_per_unit)
@@ -107,17 +108,13 @@ def total(parts: Iterable[bytes], operator: Operator) -> Sketch:
         tensors, description = unpack(bytes(data))
         if description["operator"] != form:
             raise FormatError("a partial sketch was made by another operator than this run's")
-        sums, count, bits = tensors["sums"], int(description["count"]), description["bits"]
-        kept, clipped = kept_rows(operator, tensors, description), description.get("clipped", 0)
-        notes = {"kept": kept, "clipped": clipped, "unit": ProtectedUnit.from_json(description)}
-        part = Sketch(operator, sums, count, bits, **notes)
-        sketch = sketch.with_other_records(part)
+        sketch = sketch.with_other_records(sums_of(operator, tensors, description))
     return sketch.as_one_batch()
 
 
 @contextmanager
 def refusals_of(name: str) -> Iterator[None]:
-    """Errors about rows say which partition they lie in, on one line, so that they can be found again in a log."""
+    """Rewords errors about rows: one line, for logs, that names the partition."""
     try:
         yield
     except REFUSALS as error:

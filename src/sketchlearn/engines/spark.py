@@ -63,17 +63,14 @@ def sketch(
     table = _as_sql(df)
     if unit is None and rows_per_unit is None:
         names = needed(table.columns, operator, columns)
-        encoded = isinstance(operator.columns, SchemaColumns)
-        parts = _selected(table, names, encoded).mapInArrow(
-            lambda rows: _sketch_batches(rows, names, text, nulls, device), SCHEMA
-        )
+        selected = _selected(table, names, isinstance(operator.columns, SchemaColumns))
     else:
         others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
         names = needed(table.columns, operator, others if columns is None else columns)
-        chosen = (*names, str(unit))
-        parts = _by_unit(table, names, str(unit)).mapInArrow(
-            lambda rows: _sketch_batches(rows, chosen, text, nulls, device, unit, rows_per_unit), SCHEMA
-        )
+        selected, names = _by_unit(table, names, str(unit)), (*names, str(unit))
+    parts = selected.mapInArrow(
+        lambda rows: _sketch_batches(rows, names, text, nulls, device, unit, rows_per_unit), SCHEMA
+    )
     functions = required("pyspark.sql.functions", "spark")
     group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
@@ -83,7 +80,7 @@ def sketch(
 
 
 def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The columns to read: those asked for, of them those of the operator."""
+    """The columns to read: the operator's, which must be among the chosen ones."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, such as columns=[{columns!r}]")
     chosen = tuple(names) if columns is None else tuple(columns)
@@ -129,7 +126,7 @@ def _selected(df: Any, names: Sequence[str], encoded: bool = False) -> Any:
 
     They are called c0, c1...: mapInArrow of Spark 4.0 refuses names with dots.
     """
-    functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
+    types = required("pyspark.sql.types", "spark")
     kinds = {field.name: field.dataType for field in df.schema.fields}
     for name in names:
         if not encoded and not isinstance(kinds[name], types.NumericType | types.BooleanType):
@@ -137,7 +134,12 @@ def _selected(df: Any, names: Sequence[str], encoded: bool = False) -> Any:
             raise ValueError(
                 f"column {name!r} holds {kind}, not numbers: convert it, or choose others with columns=[...]"
             )
-    return df.select(*(functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
+    return df.select(*_numbered(names))
+
+
+def _numbered(names: Sequence[str]) -> Iterator[Any]:
+    functions = required("pyspark.sql.functions", "spark")
+    return (functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(names))
 
 
 def _quoted(name: str) -> str:
@@ -145,11 +147,10 @@ def _quoted(name: str) -> str:
 
 
 def _by_unit(df: Any, names: Sequence[str], unit: str) -> Any:
-    """These columns, as c0, c1..., and the ids as text, in partitions in each of which all rows of its units are."""
+    """These columns, as c0, c1..., and the ids as text, partitioned so that all rows of a unit are together."""
     functions, types = required("pyspark.sql.functions", "spark"), required("pyspark.sql.types", "spark")
     numbers = _selected(df, names)
-    ids = functions.col(_quoted(unit)).alias("unit")
-    both = df.select(*(functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(names)), ids)
+    both = df.select(*_numbered(names), functions.col(_quoted(unit)).alias("unit"))
     schema = types.StructType([*numbers.schema.fields, types.StructField("unit", types.StringType())])
     return both.mapInArrow(lambda batches: _with_texts(batches, unit), schema).repartition("unit")
 
@@ -173,7 +174,7 @@ def _sketch_batches(
     unit: str | None = None,
     rows_per_unit: int | None = None,
 ) -> Iterator[Any]:
-    """What each executor does with the record batches of a partition."""
+    """The sketch of a partition's record batches, computed by an executor."""
     import pyarrow as pa
 
     number = required("pyspark", "spark").TaskContext.get().partitionId()
@@ -187,7 +188,7 @@ def _sketch_batches(
 
 
 def _merge_group(table: Any, text: str) -> Any:
-    """What each executor does with up to eight partial sketches."""
+    """The sum of up to eight partial sketches, computed by an executor."""
     import pyarrow as pa
 
     data = partial.merged(table.column("sketch").to_pylist(), text)
@@ -195,7 +196,7 @@ def _merge_group(table: Any, text: str) -> Any:
 
 
 def _run(action: Any) -> Any:
-    """The result of an action; what a partition was refused for is one sentence, not Spark's page."""
+    """The result of an action; errors of a partition are one sentence, without Spark's traceback."""
     errors = required("pyspark.errors", "spark")
     try:
         return action()

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any, Self
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import in_certain_digits, in_digits
 from sketchlearn.core.values import number, shortened, whole
 
-LARGEST = "the criterion is least at the largest number tried. Design a sketch for more, and use a larger max_clusters."
+LARGEST = "the criterion is least at the largest number tried. Design a sketch for more, and use a larger"
 MOST_CLUSTERS = 1 << 20  # in a file
 
 
@@ -73,7 +74,8 @@ class ClusterChoice:
         elif self.basis is Basis.GAP and self.most > 1:
             said.append(
                 "The rows are draws of a fitted density, whose components can look like clusters: keep rows beside the "
-                "sketch with design(..., rows=500), or give some with sample=rows."
+                f"sketch with {called('design', '...', rows=500)}, or give some with "
+                f"{either('sample=rows', '--sample FILE')}."
             )
         return said
 
@@ -101,7 +103,7 @@ class ClusterChoice:
                 "records per parameter."
             )
         if k > 1 and k == self.most:
-            return f"{found}: {LARGEST}"
+            return f"{found}: {LARGEST} {Parameter('max_clusters')}."
         if self.basis is Basis.CELLS:
             if k == 1:
                 return "No clusters: one Gaussian describes the cells of the sketch best."
@@ -140,7 +142,7 @@ class ClusterChoice:
         if not isinstance(form["basis"], str) or form["basis"] not in Basis.__members__:
             raise ValueError(f"choice: {shortened(form['basis'])} is no basis of a choice")
         if form["covariance_type"] not in ("diag", "full"):
-            raise ValueError("choice: covariance_type must be diag or full")
+            raise InvalidValueError(f"choice: {Parameter('covariance_type')} must be diag or full")
         read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:]}
         read |= {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
         read["misfit"] = None if form["misfit"] is None else number("misfit", form["misfit"])

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, called
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.progress import steps_shown
 from sketchlearn.core.values import whole
@@ -130,13 +131,13 @@ UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many st
 def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
     """The choice, of numbers up to that of the cells."""
     if sketch.ledger is not None:
-        raise ValueError(
-            "a private release of cells does not determine the number of clusters: give n_clusters, or design it "
-            "with n_directions=None"
+        raise InvalidValueError(
+            "a private release of cells does not determine the number of clusters",
+            f"give {Parameter('n_clusters')}, or design it with {Parameter('n_directions', None)}",
         )
     groups = CellClusters.of_each(cells)
     if groups is None:
-        raise ValueError(f"{NO_COVARIANCES}, or give n_clusters")
+        raise InvalidValueError(f"{NO_COVARIANCES}, or give {Parameter('n_clusters')}")
     n = independent_records(sketch)
     penalty = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # BIC's, of a center, a variance and a weight
     reach = min(most, len(cells))
@@ -175,9 +176,9 @@ def _warn_of_design(sketch: Sketch, n_clusters: float, most: int, doubt: str) ->
     if n_clusters <= designed:
         return
     clusters = "one cluster" if designed == 1 else f"{designed} clusters"
-    remedy = f"sketch with design(sample, n_components={most})"
+    remedy = f"sketch with {called('design', 'sample', n_components=most)}"
     if sketch.ledger is not None:
-        remedy = f"design for more of them (n_components={most}) and release with less noise"
+        remedy = f"design for more of them ({Parameter('n_components', most)}) and release with less noise"
     warn_caller(
         f"{doubt}: the sketch has {operator.n_frequencies:,} frequencies, as a design for about {clusters}; to find "
         f"more, {remedy}"
@@ -300,9 +301,10 @@ def _reach(target: Target, most: int) -> int:
     """The largest number of clusters for which the sketch is long enough; a sketch too short for two is refused."""
     reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
     if reach < 2 <= most:
-        raise ValueError(
+        raise InvalidValueError(
             f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
-            f"{target.n_features} columns: design it for more, as with design(sample, n_components={most})"
+            f"{target.n_features} columns",
+            f"design it for more, as with {called('design', 'sample', n_components=most)}",
         )
     return reach
 

@@ -14,6 +14,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.core.containers import numbers_of
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import counted, warn_caller
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
@@ -556,11 +557,14 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if self.n_directions is not None and self.n_directions != AUTO:
             whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
             if self.features is not None or self.bounds is not None:
-                raise ValueError("n_directions are those of a sample: leave out features and bounds")
+                raise InvalidValueError(
+                    "are those of a sample", "leave out features and bounds", parameter="n_directions"
+                )
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
-            raise ValueError(f"n_samples={n_rows} rows do not have several classes: give at least one of each class")
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} do not have several classes", "give at least one of each class")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
         return self._designed(glimpse, rng)[0]
@@ -664,7 +668,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if windows is None:
             needed = "Fourier features (skl.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
-                needed = f"second moments (skl.SecondMoments) or of {needed}"
+                made = either("skl.SecondMoments", "sketchlearn design --task moments")
+                needed = f"second moments ({made}) or of {needed}"
             kind = type(parts[0].operator).__name__
             raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")
         fourier: Any = windows.operator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sketchlearn.core.containers import (
@@ -21,10 +22,14 @@ from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.estimator import SketchEstimator
 from sketchlearn.estimators.base.supervised import check_labels
 from sketchlearn.estimators.registry import task_of, tasks
-from sketchlearn.features.operator import MOST_FEATURES
-from sketchlearn.files.sketches import expecting
+from sketchlearn.features.operator import MOST_FEATURES, Operator
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema_from_bytes, schema_to_bytes
+from sketchlearn.files.sketches import expecting, from_bytes, kind_of
+from sketchlearn.files.sketches import load as load_sketch
 from sketchlearn.privacy.class_selection import SelectedClasses
+from sketchlearn.rows.schemas.table_schema import Schema
 from sketchlearn.sketch.ledger import Ledger
+from sketchlearn.sketch.sums import Sketch
 
 VERSION = 1
 
@@ -108,3 +113,84 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise FormatError(f"not a model that this version can use: {said}") from None
+
+
+_WRITERS: tuple[tuple[Any, Callable[[Any], bytes]], ...] = (
+    (Sketch, Sketch.to_bytes),
+    (Operator, design_to_bytes),
+    (SketchEstimator, model_to_bytes),
+    (Schema, schema_to_bytes),
+    (SelectedClasses, selected_to_bytes),
+)
+_READERS: dict[str | None, Callable[[bytes], Any]] = {
+    "design": lambda data: design_from_bytes(data)[0],
+    "model": model_from_bytes,
+    "schema": schema_from_bytes,
+}
+
+
+def save(thing: Any, path: str | os.PathLike[str]) -> None:
+    """Write a sketch, an operator, a fitted estimator or a schema to a file.
+
+    Parameters
+    ----------
+    thing : Sketch, Operator, fitted estimator, Schema or SelectedClasses
+        Of an estimator, what it learned is written, and not its sketch: save `estimator.sketch_` beside it to learn
+        again. The file of an operator is what several machines share to sketch the same way.
+    path : str or path
+        The file appears when it is complete.
+
+    Examples
+    --------
+    >>> import numpy as np, sketchlearn as skl, tempfile
+    >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
+    >>> kmeans = skl.SketchKMeans(2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skl.save(kmeans, f"{folder}/model.json")
+    ...     again = skl.load(f"{folder}/model.json")
+    >>> bool(np.all(again.predict(X) == kmeans.labels_))
+    True
+    """
+    for kind, to_bytes in _WRITERS:
+        if isinstance(thing, kind):
+            write(path, to_bytes(thing))
+            return
+    raise TypeError(f"expected a sketch, an operator, a fitted estimator or a schema, not a {type(thing).__name__}")
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[Any] | None = None) -> Any:
+    """Read a sketch, an operator, a fitted estimator or a schema from a file.
+
+    Nothing in a file is executed.
+
+    Parameters
+    ----------
+    path : str or path
+    trusted : list of public keys, default=None
+        Hexadecimal digits, paths of files, or `Ed25519PublicKey` objects. Only a sketch that one of them signed
+        (`sketch.save(path, key=...)`) is accepted. Without it, a signature that does not match is refused, but nothing
+        is known about who wrote the file.
+
+    Returns
+    -------
+    Sketch, Operator, estimator or Schema
+        A loaded estimator predicts, and has no sketch. It has `columns_` and `n_records_` of the sketch that it was
+        learned from.
+
+    Raises
+    ------
+    FormatError
+        Says in a sentence why a file is refused.
+
+    Examples
+    --------
+    >>> import sketchlearn as skl, tempfile
+    >>> operator = skl.design(bounds=([0, 0], [1, 1]), n_components=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skl.save(operator, f"{folder}/design.json")
+    ...     skl.load(f"{folder}/design.json") == operator
+    True
+    """
+    if trusted is not None:
+        return load_sketch(path, trusted=trusted)
+    return read(path, lambda data: _READERS.get(kind_of(data), from_bytes)(data))

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.estimators.base.components import (
@@ -37,7 +38,7 @@ from sketchlearn.features.expected_statistics import LARGEST_REACH, ExpectedStat
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.inference.calibration import WeightedRows, calibrated
-from sketchlearn.inference.cells import NO_DISTANCES_OF_CELLS, NO_ERRORS_OF_CELLS, Cells
+from sketchlearn.inference.cells import Cells, from_frequencies, no_distances_of_cells
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.gaussian_mixture import MixtureFit, fit_mixture, fit_test, refined
 from sketchlearn.inference.decoders.goodness_of_fit import FitTest
@@ -56,7 +57,7 @@ from sketchlearn.inference.distributions import (
 )
 from sketchlearn.inference.em import (
     MStep,
-    SampledRows,
+    PilotRows,
     Start,
     cholesky_log_densities,
     diagonal_log_densities,
@@ -69,7 +70,7 @@ from sketchlearn.inference.errors.mixtures import errors_of_likelihood, errors_o
 from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import part_of
-from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, clouds, clusters_of_rows, halves
+from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss, cluster_gaussians, clusters_of_rows, halves
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.priority_sample import Keeping
@@ -115,7 +116,7 @@ def fit_mixture_of_rows(
     """
     rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
     clusters = clusters_of_rows(replace(sample, rows=rows), family.n_components, SquaredLoss(), rng)[0]
-    start = clouds(clusters, rows)
+    start = cluster_gaussians(clusters, rows)
     found = family.fitted(rows, rng, starts=[start.parts()] if len(start) == len(clusters) else [])
     own = problem.in_own_units(family.model, *found.parts())
     status = Status.ALL_ROWS if sample.complete else Status.ROWS
@@ -143,7 +144,7 @@ def _likelier(sketch: Sketch, sample: RowSample, candidate: Mixture, family: Fam
 
 
 STARTS, ROUNDS = 5, 200
-LEAST_VARIANCE = 1e-6  # in the mean variance of the columns, as scikit-learn's GaussianMixture adds it
+COVARIANCE_FLOOR = 1e-6  # in the mean variance of the columns, as scikit-learn's GaussianMixture adds it
 LEAST_INCREASE = 1e-6  # nats by which a round must raise the bound
 NO_TEST = FitTest(0.0, None)  # Sketches of cells and of expected statistics have no fit test.
 
@@ -155,7 +156,7 @@ def fit_mixture_of_cells(cells: Cells, k: int, kind: str, rng: np.random.Generat
     rows, squares = cells.means - middle, cells.squares
     size = np.sqrt(cells.shares @ (rows**2 + squares))
     units = np.where(size > 0, size, 1.0)
-    floor = LEAST_VARIANCE * max(float(np.mean(size**2)), 1e-300)
+    floor = COVARIANCE_FLOOR * max(float(np.mean(size**2)), 1e-300)
     found = []
     for start in range(STARTS):
         scale = np.ones_like(units) if start % 2 == 0 else units  # k-means in the columns' own units, or in deviations
@@ -216,7 +217,7 @@ def statistics_at_pilot(
     n, p = n_rows or len(rows), family.n_parameters(rows.shape[1])
     few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
     mixture, step = pilot_mixture(few, k, kind, n, rng, family.covariance)
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     bound = REACH_FACTOR * sample.bound
     if extremes is not None:
         wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)
@@ -270,9 +271,9 @@ class EMStep:
         least = np.zeros(operator.n_features) if operator.ridge is None else np.array(operator.ridge)
         step = MStep(kind, np.maximum(least, LEAST_VARIANCE_RATIO * variances.min(axis=0)), family.covariance)
         if step.full != (operator.covariances == "full"):
-            raise ValueError(
-                f'this sketch has expected statistics of "{operator.covariances}" covariances: ask for such a '
-                "covariance_type, or sketch the rows for another one"
+            raise InvalidValueError(
+                f'this sketch has expected statistics of "{operator.covariances}" covariances',
+                f"ask for such a {Parameter('covariance_type')}, or sketch the rows for another one",
             )
         values = np.asarray(sketch.mean)
         moments = operator.moments(values)
@@ -354,7 +355,7 @@ MODELS: dict[str, type[Model]] = {
 SHAPES = {"full": ("k", "d", "d"), "tied": ("d", "d"), "known": ("d", "d"), "diag": ("k", "d"), "spherical": ("k",)}
 VARIANCES_ALONE = ("diag", "spherical")  # covariance types without matrices
 ROUNDING = 1e-5  # of a log-likelihood, whose terms are rounded to 2^-10
-TINY_VARIANCE = 1e-300  # of a column that is constant within all components
+LEAST_COLUMN_VARIANCE = 1e-300  # of a column that is constant within all components
 
 
 def _read_covariances(name: str, value: Any, known: Known) -> Double:
@@ -498,9 +499,12 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.covariance_type not in MODELS:
-            raise ValueError(f"covariance_type must be one of {', '.join(MODELS)}, not {self.covariance_type!r}")
+            raise InvalidValueError(
+                f"must be one of {', '.join(MODELS)}, not {self.covariance_type!r}", parameter="covariance_type"
+            )
         if (self.covariance is None) == (self.covariance_type == "known"):
-            raise ValueError('a covariance matrix is needed for covariance_type="known", and for no other')
+            needing = Parameter("covariance_type", "known")
+            raise InvalidValueError(f"a covariance matrix is needed for {needing}, and for no other")
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
@@ -529,21 +533,22 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
             warn_caller(
                 f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test "
                 f"{in_digits(fit.test.figure, 3)}, about 1 if it did): the mixture is {found}; try more components or "
-                "another covariance_type",
+                f"another {Parameter('covariance_type')}",
                 ConvergenceWarning,
             )
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
                 f"{counted(sketch.count, 'record')} do not determine the {p:,} parameters of this mixture, which may "
-                "not hold for others: ask for fewer components, or for another covariance_type",
+                f"not hold for others: ask for fewer components, or for another {Parameter('covariance_type')}",
                 ConvergenceWarning,
             )
         return FittedGaussians.of(fit, self.covariance_type, choice)
 
     def _family(self, d: int) -> Family:
         if self._number == AUTO:
-            raise ValueError(
-                "expected statistics are those of a given number of Gaussians: give n_components that number"
+            raise InvalidValueError(
+                "expected statistics are those of a given number of Gaussians",
+                f"give {Parameter('n_components')} that number",
             )
         return Family(self._n_components, self.covariance_type, self._gaussian(d))
 
@@ -584,9 +589,10 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
         """The mixture from a sketch of cells."""
         if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
-            raise ValueError(
+            raise InvalidValueError(
                 'a sketch of cells determines mixtures of a given number of "diag" or "spherical" Gaussians if it is '
-                'designed with task="mixture"; for others, design it with n_directions=None'
+                f"designed with {Parameter('task', 'mixture')}; for others, design it with "
+                f"{Parameter('n_directions', None)}"
             )
         self.check_size(int(np.ceil(sketch.count)))
         for doubt in cells.doubts(float(cells.shares @ cells.within)):
@@ -597,7 +603,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
         if part_of(sketch, CellSums) is not None:
-            return ErrorBars(withheld=NO_ERRORS_OF_CELLS)
+            return ErrorBars(withheld=f"cells do not tell them: {from_frequencies()}")
         status = model.outcome.status
         if status in (Status.STEP, Status.ROWS, Status.ALL_ROWS):
             decided = status is not Status.STEP
@@ -618,7 +624,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
 
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
         if part_of(sketch, CellSums) is not None:
-            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+            return RowMean(withheld=no_distances_of_cells())
         if isinstance(sketch.operator, ExpectedStatistics):
             if sketch.ledger is not None:
                 return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")
@@ -651,7 +657,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
 
     def distance_units(self, model: FittedGaussians) -> Double:
         within = model.density.weights @ model.density.variances()
-        return np.sqrt(np.maximum(within, TINY_VARIANCE))
+        return np.sqrt(np.maximum(within, LEAST_COLUMN_VARIANCE))
 
     def fitted_again(self, model: FittedGaussians, sample: WeightedRows) -> Callable[[Double], Double]:
         mixture = model.density

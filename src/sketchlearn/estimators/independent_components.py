@@ -14,6 +14,7 @@ from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, called
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import FittedModel, model_array
@@ -38,7 +39,11 @@ GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussi
 MOST_MISSED_VARIANCE = 1e-6  # in directions that the operator does not see, relative to the total
 RANDOM_STARTS = 8  # rotations
 RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
-NEEDED = "ICA needs a sketch of second moments beside cumulant features (skl.design(rows, task='ica'))"
+
+
+def _needed() -> str:
+    design = called("skl.design", "rows", task="ica")
+    return f"ICA needs a sketch of second moments beside cumulant features ({design})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,7 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     nearest rotation is taken, columns weighted by how exactly they are known.
     """
     moments, _ = Moments.of(sketch, "ICA").floored()
-    part = needed_part(sketch, CumulantFeatures, NEEDED)
+    part = needed_part(sketch, CumulantFeatures, _needed())
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
@@ -311,7 +316,7 @@ def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Genera
     errors = {"mean_": np.sqrt(sample.variances(sample.rows - Moments.of(sketch, "ICA").mean))}
     if found.far:
         return ErrorBars(errors, "the operator was designed for other components: design it on rows from all over")
-    parts: Any = [needed_part(sketch, kind, NEEDED) for kind in (SecondMoments, CumulantFeatures)]
+    parts: Any = [needed_part(sketch, kind, _needed()) for kind in (SecondMoments, CumulantFeatures)]
     moments, cumulants = (part.operator for part in parts)
     mean = np.concatenate([part.mean for part in parts])
     if len(mean) > MOST_FEATURES:
@@ -385,9 +390,8 @@ class SketchICA(LinearCoordinates):
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)
         if self.n_components is not None and self.n_components != len(found.components):
-            raise ValueError(
-                f"the sketch's operator is for {len(found.components)} components, not n_components={self.n_components}"
-            )
+            asked = Parameter("n_components", self.n_components)
+            raise InvalidValueError(f"the sketch's operator is for {len(found.components)} components, not {asked}")
         if len(found.alike) > 1:
             warn_caller(
                 f"{len(found.alike)} of {len(found.components)} components may be Gaussian, and cannot be "

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.values import positive, whole
 from sketchlearn.estimators.base.estimator import model_attribute
@@ -379,7 +380,9 @@ class Trial:
         return RidgePath(features.T @ features / n, crosses, self.targets.var(axis=0), n), units
 
 
-NEED = "a kernel regression needs a sketch of features' products with the target (skl.design(rows, task='kernel'))"
+def _need() -> str:
+    design = called("skl.design", "rows", task="kernel")
+    return f"a kernel regression needs a sketch of features' products with the target ({design})"
 
 
 @dataclass(eq=False, repr=False)
@@ -453,7 +456,7 @@ class SketchKernelRegressor(NumberEstimator):
         The targets are the columns that the features do not use; other `targets` are refused.
         """
         state = self._state_of(sketch)
-        part = needed_part(sketch, FeatureMoments, NEED)
+        part = needed_part(sketch, FeatureMoments, _need())
         operator: FeatureMoments = part.operator  # type: ignore[assignment]
         found = targets_of(operator)
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
@@ -482,7 +485,7 @@ class SketchKernelRegressor(NumberEstimator):
         return FeatureMoments(some, bound=plain(reach), center=plain(center)).with_origin(origin)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002
-        part, table = needed_part(state.sketch, FeatureMoments, NEED), state.table
+        part, table = needed_part(state.sketch, FeatureMoments, _need()), state.table
         operator: FeatureMoments = part.operator  # type: ignore[assignment]
         moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
         problem = KernelProblem.of(moments, operator, table.targets)
@@ -510,7 +513,7 @@ def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
     seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
     found = tuple(i for i in range(operator.n_features) if i not in seen)
     if not found:
-        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {NEED}")
+        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {_need()}")
     return found
 
 

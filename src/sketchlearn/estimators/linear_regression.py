@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import either
 from sketchlearn.core.messages import counted, warn_caller
 from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
@@ -30,8 +31,7 @@ from sketchlearn.inference.errors.values import ErrorBars
 from sketchlearn.inference.moments import MomentNoise, Moments
 from sketchlearn.rows.schemas.columns import Category
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
-from sketchlearn.sketch.record_weights import heaviest_record
-from sketchlearn.sketch.sums import Sketch
+from sketchlearn.sketch.sums import Sketch, heaviest_record
 
 LEAST_FREEDOM = 1e-9  # of a row or a record: a row of leverage 1 lies on the fit, whatever its target
 GRID_SIZE = 33  # tried penalties, before the best one is refined
@@ -313,7 +313,7 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             warn_caller(
                 f"the features are singular: their rank is {fit.rank} of {len(regression.features)} (some columns are "
                 "constant, or determined by others); the smallest coefficients that fit are taken, with their standard "
-                "errors. Consider SketchRidge, or fewer columns",
+                f"errors. Consider {either('SketchRidge', '--alpha gcv')}, or fewer columns",
             )
         self._say(
             f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"

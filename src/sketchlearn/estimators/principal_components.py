@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import truth, whole
 from sketchlearn.estimators.base.arrays import decoded_table
@@ -58,12 +59,16 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         least = max(2, math.ceil(self.n_components or 0))
         if n_rows < least:
             kind = self.kind_of_components
-            raise ValueError(f"n_samples={n_rows} rows have fewer {kind} components: give at least {least}")
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} have fewer {kind} components", f"give at least {least}")
 
     def check_components(self, n_features: int) -> None:
         """Refuses more components than columns."""
         if self.n_components is not None and self.n_components > n_features:
-            raise ValueError(f"n_components={self.n_components} must be at most the number of columns, {n_features}")
+            raise InvalidValueError(
+                f"must be at most the number of columns, {n_features}",
+                parameter=Parameter("n_components", self.n_components),
+            )
 
     @property
     def _n_features_out(self) -> int:
@@ -178,13 +183,18 @@ def _step(omega: Single, t: Single, left: Double) -> tuple[Single, float]:
 
 
 CONSTANT = "all rows are equal: there is no direction in which they vary"
-NEED = (
-    "PCA needs a sketch of second moments (skl.SecondMoments), or of quadratic features beside column moments "
-    "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean"
-)
 # A low-rank fit to m values of noise has eigenvalues of 1 to 2 times deviation sqrt(d / m), which is what its spectral
 # start has (10 to 100 columns, 1 to 5 components, 4 to 30 values per coordinate; 2.4 with 2 of them).
 NOISE_EDGE_FACTOR = 2.0
+
+
+def _need() -> str:
+    made = either(
+        "skl.SecondMoments), or of quadratic features beside column moments "
+        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean",
+        "sketchlearn design --task moments)",
+    )
+    return f"PCA needs a sketch of second moments ({made}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +268,7 @@ def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.ra
         return errors.error_bars(unbiased)
     if sketch.ledger is not None:
         return ErrorBars(withheld="private random projections do not determine them: sketch second moments")
-    squares, columns = (needed_part(sketch, kind, NEED) for kind in (QuadraticFeatures, ColumnMoments))
+    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
     away, power = np.split(columns.mean, 2)
     own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
     if sample is not None and n_rows < columns.count:
@@ -290,9 +300,11 @@ def _slopes(moments: Moments, found: Subspace) -> Double:
 
 def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str], None] | None) -> Subspace:
     """So many directions, from random projections."""
-    squares, columns = (needed_part(sketch, kind, NEED) for kind in (QuadraticFeatures, ColumnMoments))
+    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
     if wanted is None or wanted < 1:
-        raise ValueError("n_components is required here: random projections determine only a few components")
+        raise InvalidValueError(
+            "is required here", "random projections determine only a few components", parameter="n_components"
+        )
     k = int(wanted)
     quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
     beside: ColumnMoments = columns.operator  # type: ignore[assignment]
@@ -392,9 +404,10 @@ class SketchPCA(LinearCoordinates):
         truth("whiten", self.whiten)
         if isinstance(self.n_components, float):
             if not 0 < self.n_components < 1:
-                raise ValueError(
-                    "n_components must be a whole number, or a proportion of the variance between 0 and 1, "
-                    f"not {self.n_components!r}"
+                raise InvalidValueError(
+                    "must be a whole number, or a proportion of the variance between 0 and 1, "
+                    f"not {self.n_components!r}",
+                    parameter="n_components",
                 )
         else:
             super().check_parameters()
@@ -407,7 +420,10 @@ class SketchPCA(LinearCoordinates):
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
             return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
         if self.n_components is None or isinstance(self.n_components, float):
-            raise ValueError(f"only a few components of {d} columns can be recovered: give n_components, such as 10")
+            raise InvalidValueError(
+                f"only a few components of {d} columns can be recovered",
+                f"give {Parameter('n_components')}, such as 10",
+            )
         center, reach = box(glimpse, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)

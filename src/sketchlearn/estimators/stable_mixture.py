@@ -17,14 +17,14 @@ from sketchlearn.estimators.base.state import FittedState
 from sketchlearn.inference.calibration import calibrated
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import CLEANINGS, cleaned, fit_density
-from sketchlearn.inference.decoders.gaussian_mixture import HOLD, MixtureFit, merge_components, with_components
+from sketchlearn.inference.decoders.gaussian_mixture import HOLD, MixtureFit, with_components
 from sketchlearn.inference.decoders.goodness_of_fit import FitTest, tested
 from sketchlearn.inference.decoders.loop import Decoder, Outcome, Progress, Status
 from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import independent_errors, levenberg_marquardt, prune, refine
 from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target
-from sketchlearn.inference.distributions import IndependentStable, Mixture, SymmetricStable
+from sketchlearn.inference.distributions import IndependentStable, Mixture, SymmetricStable, merge_components
 from sketchlearn.inference.em import log_densities
 from sketchlearn.inference.errors.mixtures import stable_errors
 from sketchlearn.inference.errors.values import ErrorBars

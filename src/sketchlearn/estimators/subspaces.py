@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.components import NearestClusters
@@ -206,7 +207,8 @@ def starts(
     `quadrics` gives the first two arguments. If `loose`, every other set is drawn at random.
     """
     if max(Counter(dimensions).values()) > KEPT:
-        raise ValueError(f"n_clusters={len(dimensions)} subspaces are too many to search for: ask for fewer")
+        given = Parameter("n_clusters", len(dimensions))
+        raise InvalidValueError("subspaces are too many to search for", "ask for fewer", given)
     d = vanishing.shape[1]
     pools, places, alone = {}, {}, []
     for i, p in enumerate(sorted(set(dimensions))):
@@ -456,7 +458,8 @@ def union_of_subspaces(
     sketch: Sketch, dimensions: Sequence[int], rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> Subspaces:
     """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
-    need = "subspace clusters need a sketch of fourth moments (skl.VeroneseMoments)"
+    made = either("skl.VeroneseMoments", "sketchlearn design --task subspaces")
+    need = f"subspace clusters need a sketch of fourth moments ({made})"
     problem = _Problem(needed_part(sketch, VeroneseMoments, need), dimensions)
     rounds = [problem.search(rng)]
     while not problem.settled(rounds, progress) and len(rounds) < MOST_ROUNDS:
@@ -748,19 +751,24 @@ class SketchSubspaces(NearestClusters):
         given = self.n_dimensions
         several = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] * k
         if len(several) != k:
-            raise ValueError(f"n_dimensions must be one number or {k}, as many as n_clusters, not {shortened(given)}")
+            raise InvalidValueError(
+                f"must be one number or {k}, as many as {Parameter('n_clusters')}, not {shortened(given)}",
+                parameter="n_dimensions",
+            )
         return [whole("n_dimensions", p) for p in several]
 
     def _checked_dimensions(self, n_features: int) -> list[int]:
         dimensions = self._dimensions()
         if max(dimensions) > n_features:
-            raise ValueError(f"n_dimensions={max(dimensions)} must be at most the number of columns, {n_features}")
+            given = Parameter("n_dimensions", max(dimensions))
+            raise InvalidValueError(f"must be at most the number of columns, {n_features}", "", given)
         return dimensions
 
     def check_size(self, n_rows: int) -> None:
         least = max(2, sum(self._dimensions()))
         if n_rows < least:
-            raise ValueError(f"n_samples={n_rows} rows span fewer subspaces: give at least {least}")
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} span fewer subspaces", f"give at least {least}")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
         self._checked_dimensions(glimpse.rows.shape[1])
@@ -779,7 +787,7 @@ class SketchSubspaces(NearestClusters):
         elif found.misfit > ACCEPTABLE_MISFIT:
             warn_caller(
                 f"the squared residual is {in_digits(found.misfit, 2)} times that expected from sampling: try other "
-                "n_clusters or n_dimensions, or rows whose subspaces meet in the origin",
+                f"{Parameter('n_clusters')} or {Parameter('n_dimensions')}, or rows whose subspaces meet in the origin",
                 ConvergenceWarning,
             )
         return found

@@ -1,4 +1,4 @@
-"""Where the integers of rows are added up: on the processor, or on GPUs while the processor reads on."""
+"""Accumulation: the integers of rows are added up on the processor, or on GPUs while the processor reads on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sketchlearn.core.progress import row_bar
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import NONE_BAD, Device, Memory, Room, Stream, devices
-from sketchlearn.kernels.gpu.plans import FeatureWriter, packed_words
+from sketchlearn.kernels.gpu.plans import packed_words
 from sketchlearn.kernels.gpu.rows import DevicePlan, DeviceRows, Search, downloaded, host_rows
 from sketchlearn.rows.source import gpu_rows
 from sketchlearn.rows.source_base import Block, Source, check_width
@@ -27,33 +27,17 @@ from sketchlearn.sketch.ledger import ASSUMED, DECLARED, RANDOMISED_RESPONSE, RE
 from sketchlearn.sketch.priority_sample import KeptRows, RowKeeper
 from sketchlearn.sketch.sums import Release, Sketch, check_room
 
+if TYPE_CHECKING:
+    from sketchlearn.features.operator import Operator
+
 SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
 ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
 
 
-class Summable(Protocol):
-    """What an operator tells of itself here."""
-
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def n_sums(self) -> int: ...
-    @property
-    def keeping(self) -> Any: ...
-    @property
-    def side_by_side(self) -> tuple[Any, ...]: ...
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]: ...
-    def accept(self, block: Block, bad: int) -> None: ...
-    def warn_of_noise(self, rows: NDArray[Any]) -> None: ...
-    def device_plan(self, owner: Device) -> DevicePlan | None: ...
-
-
 class ProcessorSums:
-    """Sums on the processor, with kept rows and the number of rows that were moved onto a bound."""
+    """Sums on the processor, the priority sample, and the number of rows that were moved onto a bound."""
 
-    def __init__(self, operator: Summable, threads: int) -> None:
+    def __init__(self, operator: Operator, threads: int) -> None:
         self._operator, self._threads = operator, threads
         self.sums, self.clipped = np.zeros(operator.n_sums, np.int64), 0
         self.keeper = None if operator.keeping is None else RowKeeper(operator.keeping)
@@ -62,15 +46,15 @@ class ProcessorSums:
     def kept(self) -> KeptRows | None:
         return None if self.keeper is None else self.keeper.kept
 
-    def add(self, block: Block, weights: Integers | None, bits: int) -> None:
+    def add(self, block: Any, weights: Integers | None, bits: int) -> None:
         """Adds the rows of a block, of weights in steps of 2^-bits."""
-        self.add_sums(block, weights)
+        self._add_features(self._operator, block, weights, self.sums)
         if self.keeper is not None:
             self.keeper.add(block.rows, weights, bits, self._threads)
 
-    def add_sums(self, block: Block, weights: Integers | None) -> None:
-        """Adds the rows of a block, without keeping any."""
-        bad, clipped = self._operator.add_counted(block.rows, weights, self._threads, self.sums)
+    def _add_features(self, part: Operator, block: Block, weights: Integers | None, sums: Integers) -> None:
+        """Adds what the operator, or a part of it, computes of a block's rows."""
+        bad, clipped = part.add_counted(block.rows, weights, self._threads, sums)
         self._operator.accept(block, bad)
         self.clipped += clipped
 
@@ -106,7 +90,7 @@ def gpu_blocks(rows: DeviceRows) -> Iterator[GpuBlock]:
 class _Slot:
     """A place for one block on a GPU, with what its kernels need."""
 
-    def __init__(self, owner: Device, operator: Summable) -> None:
+    def __init__(self, owner: Device, operator: Operator) -> None:
         self.device, self.stream, self._operator = owner, Stream(owner), operator
         self.sums, self.bad = Memory(8 * operator.n_sums, owner), Memory(8, owner)
         self.work: tuple[Any, Integers | None, Any] | None = None
@@ -125,17 +109,16 @@ class _Slot:
         return host_rows(rows, self.device, room)
 
 
-class DeviceSums:
+class DeviceSums(ProcessorSums):
     """Sums on GPUs, of the parts of an operator that have kernels there; the processor does the others.
 
     A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
     """
 
-    def __init__(self, operator: Summable, rows: Source, owners: list[Device], slots: int, threads: int) -> None:
-        self._operator, self._rows, self._threads = operator, rows, threads
+    def __init__(self, operator: Operator, rows: Source, owners: list[Device], slots: int, threads: int) -> None:
+        super().__init__(operator, threads)
+        self._rows, self._turn = rows, 0
         self._slots = [_Slot(owner, operator) for _ in range(slots) for owner in owners]
-        self._turn = 0
-        self._processor = ProcessorSums(operator, threads)
         self._searches: dict[int, Search] = {}
         ends = np.cumsum([part.n_sums for part in operator.side_by_side]).tolist()
         self._places = [slice(end - part.n_sums, end) for part, end in zip(operator.side_by_side, ends, strict=True)]
@@ -145,18 +128,6 @@ class DeviceSums:
         """Whether kernels look at all values: they refuse missing ones, so that nobody else needs to."""
         plans = self._slots[0].plans
         return None not in plans and any(plan is not None and plan.sees_all_columns for plan in plans)
-
-    @property
-    def sums(self) -> Integers:
-        return self._processor.sums
-
-    @property
-    def clipped(self) -> int:
-        return self._processor.clipped
-
-    @property
-    def kept(self) -> KeptRows | None:
-        return self._processor.kept
 
     def add(self, block: Any, weights: Integers | None, bits: int) -> None:
         slot = self._slots[self._turn]
@@ -173,14 +144,12 @@ class DeviceSums:
         with slot.device.current():
             slot.stream.fill(slot.sums.address, 0, slot.sums.size)
             slot.stream.fill(slot.bad.address, 0xFF, 8)
-            for number, plan in enumerate(slot.plans):
-                if plan is None:
-                    continue
-                at = slot.sums.address + 8 * self._places[number].start
-                address = None if own_weights is None else own_weights.address
-                plan.add(rows, address, at, slot.bad.address, slot.stream)
-        if self._processor.keeper is not None:
-            self._keep(self._processor.keeper, block, rows, weights, bits)
+            for plan, place in zip(slot.plans, self._places, strict=True):
+                if plan is not None:
+                    address = None if own_weights is None else own_weights.address
+                    plan.add(rows, address, slot.sums.address + 8 * place.start, slot.bad.address, slot.stream)
+        if self.keeper is not None:
+            self._keep(self.keeper, block, rows, weights, bits)
 
     def _keep(self, keeper: RowKeeper, block: Any, rows: DeviceRows, weights: Integers | None, bits: int) -> None:
         if not isinstance(block, GpuBlock):
@@ -202,24 +171,20 @@ class DeviceSums:
         block, weights, _ = slot.work
         sums, bad = np.empty(slot.sums.size // 8, np.int64), np.empty(1, np.uint64)
         with slot.device.current():
-            slot.stream.download(sums.ctypes.data, slot.sums.address, sums.nbytes)
-            slot.stream.download(bad.ctypes.data, slot.bad.address, 8)
-            slot.stream.wait()
+            slot.stream.read(sums, slot.sums.address)
+            slot.stream.read(bad, slot.bad.address)
         slot.work = None
-        left_over = any(plan is None for plan in slot.plans)
-        on_processor = (
-            block.downloaded() if isinstance(block, GpuBlock) and (left_over or int(bad[0]) != NONE_BAD) else block
-        )
-        if int(bad[0]) != NONE_BAD:
-            self._rows.refuse_gaps(on_processor)
-            self._processor.add_sums(on_processor, weights)
+        refused = int(bad[0]) != NONE_BAD
+        if isinstance(block, GpuBlock) and (refused or None in slot.plans):
+            block = block.downloaded()
+        if refused:
+            self._rows.refuse_gaps(block)
+            self._add_features(self._operator, block, weights, self.sums)
             return
         for part, plan, place in zip(self._operator.side_by_side, slot.plans, self._places, strict=True):
             if plan is None:
-                refused, clipped = part.add_counted(on_processor.rows, weights, self._threads, sums[place])
-                self._operator.accept(on_processor, refused)
-                self._processor.clipped += clipped
-        self._processor.sums += sums
+                self._add_features(part, block, weights, sums[place])
+        self.sums += sums
 
     def finish(self) -> None:
         for slot in self._slots[self._turn :] + self._slots[: self._turn]:
@@ -227,14 +192,14 @@ class DeviceSums:
 
 
 def sum_of_rows(
-    operator: Any,
+    operator: Operator,
     rows: Source,
     weights: Integers | None,
     bits: int,
     threads: int,
     wanted: str | None,
     progress: bool,
-) -> tuple[int, ProcessorSums | DeviceSums]:
+) -> tuple[int, ProcessorSums]:
     """How many records (or weight steps) there are, and their sums, on the device that is wanted."""
     there = None if wanted == "cpu" else gpu_rows(rows)
     owners = devices(wanted) if there is None or wanted not in (None, "auto") else [there.device]
@@ -263,19 +228,7 @@ def sum_of_rows(
     return units, summed
 
 
-class Packable(Protocol):
-    """What an operator of bits tells of itself here."""
-
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def n_sums(self) -> int: ...
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]: ...
-    def accept(self, block: Block, bad: int) -> None: ...
-    def feature_writer(self, owner: Device) -> FeatureWriter | None: ...
-
-
-def packed_rows(operator: Packable, rows: Source, n_bits: int, threads: int) -> NDArray[np.uint64]:
+def packed_rows(operator: Operator, rows: Source, n_bits: int, threads: int) -> NDArray[np.uint64]:
     """The words of all rows' integers, n_bits each; of rows on a GPU, packed there."""
 
     def packed(block: Block) -> NDArray[np.uint64]:
@@ -336,7 +289,7 @@ def private_bits(blocks: Iterable[NDArray[np.integer]], n_bits: int, epsilon: fl
 
 
 def ledger_of(bits: PrivateBits, origin: Origin) -> Ledger:
-    """What each reading has spent, and the noise that it left in the sums."""
+    """What each reading has spent, and the noise in the sums."""
     response = bits.response
     return Ledger(
         mechanism=RANDOMISED_RESPONSE,
@@ -364,14 +317,13 @@ def weights_of_rows(sample_weight: Any, n_rows: int) -> tuple[Integers | None, i
     return weights, bits, max(1, -(-int(weights.max(initial=0)) >> bits))
 
 
-def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
+def sketch_of_bits(operator: Operator, bits: Any, sample_weight: Any) -> Sketch:
     """The sketch of rows that were packed, exactly or with randomised responses; the operator has `packed_bits`."""
     if not isinstance(bits, PackedBits | PrivateBits):
         raise TypeError(f"expected PackedBits, as operator.pack(rows) gives them, not {type(bits).__name__}")
-    n_bits = operator.packed_bits
+    n_bits = operator.packed_bits or 1
     if bits.n_bits != n_bits * operator.n_sums:
-        given = n_bits * operator.n_sums
-        raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {given}")
+        raise ValueError(f"the packed rows have {bits.n_bits} bits, but this operator gives {n_bits * operator.n_sums}")
     if isinstance(bits, PrivateBits) and n_bits > 1:
         raise ValueError("private bits are of wave='square': this operator has more than one bit a feature")
     if isinstance(bits, PrivateBits):
@@ -386,13 +338,13 @@ def sketch_of_bits(operator: Any, bits: Any, sample_weight: Any) -> Sketch:
     )
 
 
-def sketch_of_integers(operator: Any, integers: Integers, sample_weight: Any) -> Sketch:
-    """The sketch of rows of which each one's integers are known, (rows, n_sums)."""
+def sketch_of_integers(operator: Operator, integers: Integers, sample_weight: Any) -> Sketch:
+    """The sketch of rows whose integers are given, (rows, n_sums)."""
     return _sketch_of_clipped(operator, len(integers), integers.__getitem__, sample_weight)
 
 
 def _sketch_of_clipped(
-    operator: Any, n_rows: int, integers_of: Callable[[slice], NDArray[np.integer]], sample_weight: Any
+    operator: Operator, n_rows: int, integers_of: Callable[[slice], NDArray[Any]], sample_weight: Any
 ) -> Sketch:
     """The sketch of rows whose integers a function gives, each held to what a record may contribute."""
     weights, units, notes = _weighed(operator, n_rows, sample_weight)
@@ -406,8 +358,8 @@ def _sketch_of_clipped(
     return Sketch(operator.without_keeping(), sums, units, clipped=clipped, **notes)
 
 
-def _weighed(operator: Any, n_rows: int, sample_weight: Any) -> tuple[Integers | None, int, dict[str, Any]]:
-    """The weights of rows of which none can be kept, how many records (or weight steps) they are, and notes of them."""
+def _weighed(operator: Operator, n_rows: int, sample_weight: Any) -> tuple[Integers | None, int, dict[str, Any]]:
+    """The weights of rows without a sample, how many records (or weight steps) they are, and notes of them."""
     weights, n_bits, heaviest = weights_of_rows(sample_weight, n_rows)
     units = n_rows if weights is None else int(weights.sum())
     check_room(operator, units, n_bits)

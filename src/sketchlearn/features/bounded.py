@@ -11,9 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.errors import either
 from sketchlearn.core.values import listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.sketch.priority_sample import check_keeping
+
+
+def larger_bound() -> str:
+    """What to do about a row beyond the bound."""
+    return either(
+        "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)",
+        "use sketchlearn design with wider --bounds",
+    )
 
 
 def check_columns(columns: Any, n_features: int) -> tuple[str, ...] | None:
@@ -55,6 +65,16 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     return tuple(values.tolist()) if np.any(values) else None
 
 
+def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
+    """The units of squared errors, one positive number per column, or None for the columns as they are."""
+    if units is None:
+        return None
+    found = tuple(positive("units", unit) for unit in listed(units))
+    if len(found) != n_features:
+        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
+    return found
+
+
 class Centred(Operator):
     """An operator that first subtracts a center from each row."""
 
@@ -64,6 +84,7 @@ class Centred(Operator):
     def __post_init__(self) -> None:
         n_features = whole("n_features", self.n_features, most=MOST_FEATURES)
         center = check_center(self.center, n_features, self._center_type)
+        check_keeping(self.keeping, n_features)
         self._set(n_features=n_features, center=center, columns=check_columns(self.columns, n_features))
 
     @property
@@ -73,10 +94,10 @@ class Centred(Operator):
 
 
 REFUSE, CLIP = "refuse", "clip"
-REMEDY = "declare a larger bound (estimators take bounds=(lowest, highest) of the columns)"
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
 SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
+SMALLEST_SINGLE_BOUND = 1e-30  # The same in float32, and one over the largest bound.
 FEATURES_PER_BLOCK = 1 << 18  # Features that are computed at a time, so that memory use does not grow with the rows.
 
 
@@ -155,6 +176,12 @@ class Boxed(Bounded):
         if min(self.bound) < SMALLEST_BOUND:
             raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
 
+    def _check_single_bounds(self) -> None:
+        """Refuses bounds by which float32 could not divide factors of 2^22."""
+        for bound in (min(self.bound), max(self.bound)):
+            if not SMALLEST_SINGLE_BOUND <= bound <= 1 / SMALLEST_SINGLE_BOUND:
+                raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
+
     @property
     def ceiling(self) -> int:
         return FIXED_POINT
@@ -170,7 +197,7 @@ class Boxed(Bounded):
 
     def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle) / np.array(self.bound)))
-        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {REMEDY}"
+        return f"column {column} is {float(row[column])!r}, beyond the bound {self.bound[column]!r}: {larger_bound()}"
 
 
 class Blockwise(Boxed):

@@ -24,10 +24,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, Boxed
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
@@ -36,23 +38,24 @@ from sketchlearn.features.directions import (
     checked_covariances,
     packed,
     unpacked,
+    unpacked_rows,
 )
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Cells, cells_in_columns, cells_in_directions
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CellsPlan, ColumnCellsPlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 PULL_UNIT = 2.0**29  # of a unit vector's length
 LONGEST_STEP = 1.75  # times Weiszfeld's: of one column
 SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
-SMALLEST_IN_COLUMNS = 1e-30  # bound of a column, and one over the largest: factors of 2^22 over it are float32
 
 
 @dataclass(frozen=True)
-class CellSums(Directed):
+class CellSums(CountingOperator, Directed):
     """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
 
     Exact counts and means of all columns in each Voronoi cell, for clusters. `design` makes it.
@@ -60,7 +63,7 @@ class CellSums(Directed):
     Parameters
     ----------
     n_features : number d of columns of the data.
-    n_directions : number p of directions in which cells are told apart; 0 for the columns themselves.
+    n_directions : number p of principal directions in which rows are assigned to cells; 0 for the columns themselves.
     directions, cells : whole numbers, p rows of d and any number of rows of p, as `packed` writes them. In the columns
         themselves there are no directions, and a cell is d + 1 numbers of float32: its p and its h.
     shift : D v is divided by 2^shift before it is compared with cells.
@@ -72,11 +75,11 @@ class CellSums(Directed):
         directions; for each cell the number of its rows and the lower triangle, as `packed` writes them in "<f4"; "" if
         unknown. Not compared.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
-    along : positions of columns that travel along: no direction sees them, and squared errors do not count them. Their
-        sums are known all the same. They need squares="columns".
+    along : positions of passive columns: directions and squared errors ignore them, and their sums are known all the
+        same. They need squares="columns".
     radius : for medians, in the columns themselves: the distance below which rows count as if they lay that far from
         their cell's point, in error units. None for means alone.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class CellSums(Directed):
     >>> rows = np.repeat(np.eye(100)[:2], 4, axis=0)
     >>> operator = skl.design(rows, n_components=2)
     >>> operator.in_words
-    'means and squares of 100 columns in 2 cells, told apart in 1 direction'
+    'means and squares of 100 columns in 2 Voronoi cells of 1 direction'
     >>> counts, means, _ = operator.split(operator.sketch(rows).mean)
     >>> counts.tolist(), np.sort(means[:, 0]).round(6).tolist()
     ([0.5, 0.5], [0.0, 1.0])
@@ -126,9 +129,7 @@ class CellSums(Directed):
             raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
         normalize, d = truth("normalize", self.normalize), self.n_features
         if self.in_columns:
-            if not SMALLEST_IN_COLUMNS <= min(self.bound) <= max(self.bound) <= 1 / SMALLEST_IN_COLUMNS:
-                odd = min(self.bound) if min(self.bound) < SMALLEST_IN_COLUMNS else max(self.bound)
-                raise ValueError(f"bound {odd!r} is beyond what float32 can divide by: rescale the data")
+            self._check_single_bounds()
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
                 raise ValueError(
                     "cells in the columns themselves need squares of each column, and no shift, normalize or along"
@@ -146,16 +147,12 @@ class CellSums(Directed):
                 raise ValueError(f"cells must be rows of {p} whole numbers up to {2**PLACE_BITS:,}")
         if normalize and (self.center is not None or set(self.bound) != {1.0}):
             raise ValueError("rows that are divided by their length have a bound of 1 and no center")
-        units = None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units))
-        if units is not None and len(units) != d:
-            raise ValueError(f"units must be {d} positive numbers, not {shortened(self.units)}")
-        check_keeping(self.keeping, d)
         if self.covariances != "":
             checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        self._set(spread=float(self.spread), along=self._checked_along(directions))
-        self._set(normalize=normalize, units=units)
+        units, along = check_units(self.units, d), self._checked_along(directions)
+        self._set(spread=float(self.spread), along=along, normalize=normalize, units=units)
         if self.radius is not None:
             self._check_radius()
 
@@ -163,32 +160,34 @@ class CellSums(Directed):
         if not self.in_columns:
             raise ValueError("radius is for cells in the columns themselves")
         radius, reach = positive("radius", self.radius), float(np.max(self._reaches))
-        if not SMALLEST_IN_COLUMNS * reach <= radius <= reach:
+        if not SMALLEST_SINGLE_BOUND * reach <= radius <= reach:
             raise ValueError(f"radius must lie below the largest bound, {reach:g}, and not too far, not {radius!r}")
         self._set(radius=radius)
-        if not np.all(np.isfinite(self._places)):
+        if self._medians is None or not np.all(np.isfinite(self._medians[0])):
             raise ValueError("cells lie beyond what float32 can hold")
 
     def _checked_along(self, directions: NDArray[Any]) -> tuple[int, ...] | None:
-        """The positions of columns that travel along, in order; refuses those that directions see."""
+        """The positions of passive columns, in order; refuses those that directions use."""
         if self.along is None:
             return None
         given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
         found = tuple(sorted(set(given)))
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
-            raise ValueError("along must be positions of some columns, each once, of which directions are 0")
+            raise InvalidValueError(
+                "must be positions of some columns, each once, of which directions are 0", parameter="along"
+            )
         if self.squares != "columns" or self.normalize:
-            raise ValueError("columns that travel along need squares of each column, and rows as they are")
+            raise ValueError("passive columns need squares of each column, and rows as they are")
         return found
 
     @cached_property
     def counted(self) -> NDArray[np.intp]:
-        """Positions of the columns whose squared errors count: all but those that travel along."""
+        """Positions of the columns whose squared errors count: all but the passive ones."""
         return np.setdiff1d(np.arange(self.n_features), self.along or ())
 
     @property
     def in_columns(self) -> bool:
-        """Whether cells are told apart in the columns themselves."""
+        """Whether rows are assigned to cells by the columns themselves."""
         return isinstance(self.n_directions, int) and self.n_directions == 0 and self.directions == ""
 
     @property
@@ -199,38 +198,33 @@ class CellSums(Directed):
     @cached_property
     def _scores(self) -> NDArray[np.float32]:
         """Of each cell in the columns themselves, p and h."""
-        numbers, width = unpacked("cells", self.cells, "<f4", None), self.n_features + 1
-        if len(numbers) % width:
-            raise ValueError(f"cells must be rows of {width} numbers")
-        return numbers.reshape(-1, width)
+        return unpacked_rows("cells", self.cells, self.n_features + 1)
+
+    @property
+    def _points_and_halves(self) -> tuple[Single, Single]:
+        return np.ascontiguousarray(self._scores[:, :-1]), np.ascontiguousarray(self._scores[:, -1])
 
     @cached_property
     def _native(self) -> Cells:
         """What native kernels are told of the cells."""
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
-        points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-        cells = kernel.active, self.middle, self._scale, points, halves, self.outside != CLIP
+        cells = kernel.active, self.middle, self._scale, *self._points_and_halves, self.outside != CLIP
+        return cells_in_columns(*cells, *(self._medians or ()))
+
+    @property
+    def _medians(self) -> tuple[Single, Single, float, float] | None:
+        """For medians, in error units over the largest reach of a column.
+
+        The points of cells, what v is times to be in these units, the radius, and the unit of distances.
+        """
         if self.radius is None:
-            return cells_in_columns(*cells)
-        return cells_in_columns(*cells, self._places, self._factors, self._own_radius, PULL_UNIT / self._longest)
-
-    @property
-    def _factors(self) -> NDArray[np.float32]:
-        """What v is times to be in error units over the largest reach of a column."""
-        return (self._reaches / np.max(self._reaches) / 2.0**VALUE_BITS).astype(np.float32)
-
-    @property
-    def _places(self) -> NDArray[np.float32]:
-        """The points of cells in those units."""
+            return None
+        longest_reach = np.max(self._reaches)
+        factors = (self._reaches / longest_reach / 2.0**VALUE_BITS).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            return (self._scores[:, :-1].astype(np.float64) / self._factors).astype(np.float32)
-
-    @property
-    def _own_radius(self) -> float:
-        """The radius in those units."""
-        assert self.radius is not None
-        return float(np.float32(self.radius / np.max(self._reaches)))
+            places = (self._scores[:, :-1].astype(np.float64) / factors).astype(np.float32)
+        return places, factors, float(np.float32(self.radius / longest_reach)), PULL_UNIT / self._longest
 
     @property
     def _longest(self) -> float:
@@ -245,7 +239,11 @@ class CellSums(Directed):
     @cached_property
     def _reaches(self) -> Double:
         """How far each column may lie from the center, in error units."""
-        return np.array(self.bound) / (1.0 if self.units is None else np.array(self.units))
+        return np.array(self.bound) / self._error_units
+
+    @property
+    def _error_units(self) -> Double:
+        return np.ones(self.n_features) if self.units is None else np.array(self.units)
 
     @property
     def points(self) -> Double:
@@ -255,12 +253,11 @@ class CellSums(Directed):
 
     def moved_to(self, points: Double) -> Self:
         """The same operator of cells around other points, for another pass."""
-        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
         moved = self.at_points(
-            (points - self.middle) / units,
+            (points - self.middle) / self._error_units,
             bound=np.array(self.bound),
             center=self.middle,
-            units=units,
+            units=self._error_units,
             outside=self.outside,
             columns=self.columns,
             units_of_errors=self.units,
@@ -304,23 +301,12 @@ class CellSums(Directed):
         if self.in_columns:
             what = "means and squares" if self.radius is None else "means, squares and steps towards medians"
             return f"{what} of {self.n_features:,} columns in {self.n_cells:,} Voronoi cells"
-        p = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
+        p = counted(self.n_directions, "direction")
         what = "means" if self.squares == "sum" else "means and squares"
         rows = " of rows of length 1" if self.normalize else ""
-        cells = f"{self.n_cells:,} cells, told apart in {p}"
+        cells = f"{self.n_cells:,} Voronoi cells of {p}"
         cells += "" if self.along is None else f" of {len(self.counted):,} columns"
         return f"{what} of {self.n_features:,} columns{rows} in {cells}"
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return self.units
 
     @property
     def _n_moments(self) -> int:
@@ -381,18 +367,9 @@ class CellSums(Directed):
         self._native.nearest(rows, 1, labels)
         return labels.astype(np.intp)
 
-    @property
-    def _square_unit(self) -> float:
-        """What the sum of a row's squares, in steps of 2^-16, is times."""
-        return float(FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features)
-
     def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
-            points, halves = (np.ascontiguousarray(part) for part in (self._scores[:, :-1], self._scores[:, -1]))
-            medians = None
-            if self.radius is not None:
-                medians = self._places, self._factors, self._own_radius, PULL_UNIT / self._longest
-            return ColumnCellsPlan(owner, points, halves, self.middle, self._scale, medians)
+            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._scale, self._medians)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -402,7 +379,8 @@ class CellSums(Directed):
             bound=bound,
             factor=2.0**VALUE_BITS / bound,
             place_unit=2.0**-self.shift,
-            square_unit=self._square_unit,
+            # what the sum of a row's squares, in steps of 2^-16, is times
+            square_unit=FIXED_POINT / 2.0 ** (2 * SQUARE_BITS) / self.n_features,
             normalize=self.normalize,
             by_column=self.squares == "columns",
         )
@@ -411,9 +389,6 @@ class CellSums(Directed):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
         return self._native.add(rows, weights, threads, sums)
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
@@ -454,10 +429,8 @@ class CellSums(Directed):
         if self.squares == "columns":
             left = np.maximum(squares - away * away, 0)
         else:
-            b = np.array(self.bound)
-            units = np.ones(d) if self.units is None else np.array(self.units)
-            scale = b[0] / units[0]  # the bound is as many units in each column
-            left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / units) ** 2, axis=1), 0)
+            scale = self._reaches[0]  # the bound is as many units in each column
+            left = np.maximum(d * scale**2 * squares[:, 0] - np.sum((away / self._error_units) ** 2, axis=1), 0)
         return shares, (away + self.middle) * (shares > 0)[:, None], left
 
     def weiszfeld_step(self, values: Double) -> tuple[Double, float, float]:
@@ -471,11 +444,10 @@ class CellSums(Directed):
         assert self.radius is not None
         table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]
         distances, pulls, towards = table[:, 0], np.maximum(table[:, 1], 0.0), table[:, 2:]
-        units = np.ones(self.n_features) if self.units is None else np.array(self.units)
         moves = self.radius * np.divide(towards, pulls[:, None], out=np.zeros_like(towards), where=pulls[:, None] > 0)
         length = min(self.n_features / max(self.n_features - 1, 1e-9), LONGEST_STEP)
         gain = length * (2 - length) * float(pulls @ np.sum(moves * moves, axis=1)) / (2 * self.radius)
-        return self.points + length * units * moves, float(distances.sum()), gain
+        return self.points + length * self._error_units * moves, float(distances.sum()), gain
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         table = sums.reshape(self.n_cells, self.width)

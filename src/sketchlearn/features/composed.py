@@ -16,7 +16,7 @@ from sketchlearn.core.limits import MOST_NESTED, Cost
 from sketchlearn.core.values import listed, shortened, whole
 from sketchlearn.features.bounded import check_column_numbers, check_columns
 from sketchlearn.features.histograms import Histograms
-from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, Kind, Operator
+from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import FeatureWriter
@@ -28,16 +28,24 @@ from sketchlearn.sketch.sums import Sketch
 class FeatureUser(Operator):
     """An operator that works with the integers of another: computed once, where the two are concatenated."""
 
-    @property
-    @abstractmethod
-    def needed_features(self) -> Operator:
-        """The operator whose integers it works with."""
+    #: the operator whose integers it works with
+    crossed: Operator
 
     @abstractmethod
     def add_with_features(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
+
+
+def renumbered(reason: str, which: Sequence[int]) -> str:
+    """A sentence that begins with the number of a chosen column, with that of the column among all instead."""
+    return LEADING_COLUMN.sub(lambda found: f"column {which[int(found[1])]}", reason)
+
+
+def first_bad(*rows: int) -> int:
+    """The first of several rows that were refused, where -1 stands for none."""
+    return min((bad for bad in rows if bad >= 0), default=-1)
 
 
 class Composed(Operator):
@@ -54,13 +62,13 @@ class Composed(Operator):
         return 1 + max(operator.depth if isinstance(operator, Composed) else 1 for operator in self.inside)
 
     def check_depth(self) -> None:
-        """Refuses more operators in each other than a file may have."""
+        """Refuses operators that are nested more deeply than in any file."""
         if self.depth > MOST_NESTED:
             raise ValueError(f"operators are nested at most {MOST_NESTED} deep: concatenate parts, not concatenations")
 
     @property
     def own_cost(self) -> Cost:
-        """What it takes beside the operators inside."""
+        """The cost beside that of the operators inside."""
         return Cost()
 
     @cached_property
@@ -73,18 +81,14 @@ class Composed(Operator):
 
     def verify(self, form: dict[str, Any]) -> None:
         super().verify(form)
-        described = [part for name in self.made_of() for part in _several(form[name])]
-        for operator, own in zip(self.inside, described, strict=True):
-            operator.verify(own)
-
-
-def _several(described: Any) -> list[Any]:
-    """What the form of a field describes, one operator or several, as several."""
-    return described if isinstance(described, list) else [described]
+        for name, operators in self.made_of().items():
+            described = form[name] if isinstance(form[name], list) else [form[name]]
+            for operator, own in zip(operators, described, strict=True):
+                operator.verify(own)
 
 
 @dataclass(frozen=True)
-class Concatenated(Composed):
+class Concatenated(Composed, CountingOperator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
     _has_numbers = False
@@ -127,11 +131,11 @@ class Concatenated(Composed):
         """The sketch of each part, from a sketch of all."""
         if sketch.operator != self:
             raise ValueError("the sketch was made by another operator")
-        found = []
-        for n, (part, sums) in enumerate(self.pieces(sketch.sums)):
-            ledger = None if sketch.ledger is None else sketch.ledger.of_part(n)
-            found.append(sketch.of_same_records(part.without_keeping(), sums, ledger))
-        return found
+        ledger = sketch.ledger
+        return [
+            sketch.of_same_records(part.without_keeping(), sums, None if ledger is None else ledger.of_part(n))
+            for n, (part, sums) in enumerate(self.pieces(sketch.sums))
+        ]
 
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return [leaf for part in self.split(sketch) for leaf in part.operator.leaves(part)]
@@ -186,14 +190,10 @@ class Concatenated(Composed):
         for n, part in enumerate(self.parts):
             if not isinstance(part, FeatureUser):
                 continue
-            fitting = (i for i, p in enumerate(self.parts) if p == part.needed_features and i not in users)
-            first = next(fitting, None)
+            first = next((i for i, p in enumerate(self.parts) if p == part.crossed and i not in users), None)
             if first is not None:
                 users[first] = n
         return users
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
@@ -211,11 +211,11 @@ class Concatenated(Composed):
                 moved.append(count)
         # several parts may move the same row
         count = sum(moved) if np.count_nonzero(moved) < 2 else int(np.count_nonzero(self.beyond(rows)))
-        return min((bad for bad in refused if bad >= 0), default=-1), count
+        return first_bad(*refused), count
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
-        return np.concatenate(values, axis=1), min((bad for bad in outcomes if bad >= 0), default=-1)
+        return np.concatenate(values, axis=1), first_bad(*outcomes)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         return np.concatenate([part.mean_of(own) for part, own in self.pieces(sums)], axis=-1)
@@ -309,8 +309,34 @@ class Mapped(Operator):
         return self.inner.random_parts()
 
 
+class Selecting(Composed, Mapped):
+    """An operator of some columns, or of some directions, by an inner operator that is one of its fields."""
+
+    inner_operator: Operator
+
+    def _checked_inner(self) -> Operator:
+        """The inner operator without a priority sample."""
+        if not isinstance(self.inner_operator, Operator):
+            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
+        return self.inner_operator.without_keeping()
+
+    @property
+    def inner(self) -> Operator:
+        return self.inner_operator
+
+    @property
+    def tells_by_refusing(self) -> bool:
+        return self.inner.tells_by_refusing
+
+    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+        self.inner.warn_of_noise(self.mapped(rows, 1))
+
+    def why_impossible(self, sums: Integers, units: int) -> str | None:
+        return self.inner.why_impossible(sums, units)
+
+
 @dataclass(frozen=True)
-class SomeColumns(Composed, Mapped):
+class SomeColumns(Selecting):
     """Phi(x) = Psi(x_S): what an operator Psi makes of some columns of a row.
 
     Clusters or mixtures of these columns are learned from its sketch as from that of Psi; what stands beside it in one
@@ -341,12 +367,7 @@ class SomeColumns(Composed, Mapped):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner_operator, Operator):
-            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
-        inner, n_features = (
-            self.inner_operator.without_keeping(),
-            whole("n_features", self.n_features, most=MOST_FEATURES),
-        )
+        inner, n_features = self._checked_inner(), whole("n_features", self.n_features, most=MOST_FEATURES)
         which = check_column_numbers("which", self.which, n_features)
         if len(which) != inner.n_features:
             raise ValueError(f"which must be {inner.n_features} columns, as many as the operator takes")
@@ -357,10 +378,6 @@ class SomeColumns(Composed, Mapped):
         self._set(inner_operator=inner, n_features=n_features, which=which, columns=columns)
         self._set(inner_operator=inner.with_worse_origin(self))  # which has names of a schema, perhaps
         self.check_depth()
-
-    @property
-    def inner(self) -> Operator:
-        return self.inner_operator
 
     def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:  # noqa: ARG002
         """The chosen columns."""
@@ -384,10 +401,6 @@ class SomeColumns(Composed, Mapped):
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return self.inner.leaves(self.inner_sketch(sketch))
 
-    @property
-    def tells_by_refusing(self) -> bool:
-        return self.inner.tells_by_refusing
-
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
@@ -400,15 +413,8 @@ class SomeColumns(Composed, Mapped):
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return self.inner.beyond(self.mapped(rows, 1))
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.inner.warn_of_noise(self.mapped(rows, 1))
-
-    def why_impossible(self, sums: Integers, units: int) -> str | None:
-        return self.inner.why_impossible(sums, units)
-
     def explain_refusal(self, row: Double) -> str:
-        said = self.inner.explain_refusal(row[list(self.which)])
-        return LEADING_COLUMN.sub(lambda found: f"column {self.which[int(found[1])]}", said)
+        return renumbered(self.inner.explain_refusal(row[list(self.which)]), self.which)
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:

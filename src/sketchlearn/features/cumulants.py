@@ -1,4 +1,4 @@
-"""Generalised cumulants: what tells independent components apart, with bounded waves instead of fourth powers."""
+"""Generalised cumulants, which separate independent components: bounded waves in place of fourth powers."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double
 from sketchlearn.core.limits import Cost
-from sketchlearn.core.values import shortened, whole
-from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.composed import Composed, Mapped
+from sketchlearn.core.messages import counted
+from sketchlearn.core.values import whole
+from sketchlearn.features.bounded import CLIP, REFUSE, Boxed
+from sketchlearn.features.composed import Selecting
 from sketchlearn.features.operator import LEADING_COLUMN, Operator
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Directions, directions
@@ -60,6 +61,14 @@ def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
     if not data or len(data) % size:
         raise ValueError(f"{name} must be whole numbers of {8 * size} bits, in base 64")
     return np.frombuffer(data, kind)
+
+
+def unpacked_rows(name: str, text: Any, width: int) -> NDArray[np.float32]:
+    """Rows of float32 numbers that `packed` wrote."""
+    numbers = unpacked(name, text, "<f4", None)
+    if len(numbers) % width:
+        raise ValueError(f"{name} must be rows of {width} numbers")
+    return numbers.reshape(-1, width)
 
 
 VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
@@ -112,7 +121,7 @@ class Directed(Boxed):
 
 
 @dataclass(frozen=True)
-class SomeDirections(Composed, Mapped, Directed):
+class SomeDirections(Selecting, Directed):
     """Phi(x) = Psi(y), y = D (x - center): what an operator Psi makes of a row's places in a few directions.
 
     Places are whole numbers up to 2^20, so that they are the same everywhere. Of rows with hundreds of columns,
@@ -148,16 +157,11 @@ class SomeDirections(Composed, Mapped, Directed):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_directions()
-        if not isinstance(self.inner_operator, Operator):
-            raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
-        if self.inner_operator.n_features != self.n_directions or self.inner_operator.columns is not None:
+        inner = self._checked_inner()
+        if inner.n_features != self.n_directions or inner.columns is not None:
             raise ValueError(f"inner_operator must take {self.n_directions} columns without names, one per direction")
-        self._set(inner_operator=self.inner_operator.without_keeping())
+        self._set(inner_operator=inner)
         self.check_depth()
-
-    @property
-    def inner(self) -> Operator:
-        return self.inner_operator
 
     def mapped(self, rows: NDArray[Any], threads: int) -> Double:
         """The places of rows, (rows, n_directions); not finite where a row is refused."""
@@ -167,8 +171,7 @@ class SomeDirections(Composed, Mapped, Directed):
 
     @property
     def in_words(self) -> str:
-        directions = f"{self.n_directions} direction" + ("s" if self.n_directions > 1 else "")
-        return f"in {directions} of {self.n_features:,} columns: {self.inner.in_words}"
+        return f"in {counted(self.n_directions, 'direction')} of {self.n_features:,} columns: {self.inner.in_words}"
 
     def with_inner(self, inner: Operator) -> Self:
         """The same directions, with another operator of places."""
@@ -176,13 +179,7 @@ class SomeDirections(Composed, Mapped, Directed):
 
     @property
     def tells_by_refusing(self) -> bool:
-        return super().tells_by_refusing or self.inner.tells_by_refusing
-
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.inner.warn_of_noise(self.mapped(rows, 1))
-
-    def why_impossible(self, sums: Integers, units: int) -> str | None:
-        return self.inner.why_impossible(sums, units)
+        return self.outside == REFUSE or self.inner.tells_by_refusing
 
     def explain_refusal(self, row: Double) -> str:
         places = self.mapped(row[None], 1)

@@ -21,21 +21,22 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, shortened
 from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.directions import VALUE_BITS, packed, unpacked
+from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_expected
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import MixturePlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 SHARE_BITS, LOG_BITS = 22, 10
 ONE = 1 << SHARE_BITS  # a responsibility of 1
 MOST_COMPONENTS, MOST_COLUMNS = 1024, 1024
 LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that no float32 overflows
-SMALLEST_BOUND = 1e-30  # of a column, and one over the largest: factors of 2^22 over it are float32
 
 
 class Moments(NamedTuple):
@@ -165,7 +166,7 @@ def _times(factors: Double, rows: Double) -> Double:
 
 
 @dataclass(frozen=True)
-class ExpectedStatistics(Boxed):
+class ExpectedStatistics(CountingOperator, Boxed):
     """Phi(x) = r_j (1, u_j, u_j u_j') for each component j of a mixture of Gaussians, and the row's log-likelihood.
 
     r_j is the responsibility of the component, and u_j is x in its whitened coordinates. The sums over all records are
@@ -179,7 +180,7 @@ class ExpectedStatistics(Boxed):
     covariances : "diag" has squares of u_j column by column, "full" all of its products.
     ridge : the least variance of each column that the M-step leaves a component; 0 for none. Not compared.
     bound, center, outside, columns : as those of `SecondMoments`; values beyond the bound are clipped.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
 
     Examples
     --------
@@ -208,9 +209,7 @@ class ExpectedStatistics(Boxed):
             raise ValueError(f"covariances must be 'diag' or 'full', not {shortened(self.covariances)}")
         if self.outside != CLIP or self.n_features > MOST_COLUMNS:
             raise ValueError(f"expected statistics clip rows, of at most {MOST_COLUMNS:,} columns")
-        if not SMALLEST_BOUND <= min(self.bound) <= max(self.bound) <= 1 / SMALLEST_BOUND:
-            odd = min(self.bound) if min(self.bound) < SMALLEST_BOUND else max(self.bound)
-            raise ValueError(f"bound {odd!r} is beyond what float32 can divide by: rescale the data")
+        self._check_single_bounds()
         numbers, d = self._numbers.astype(np.float64), self.n_features
         reaches, shifts, slopes = -2 * numbers[:, 1], numbers[:, 2 : 2 + d], numbers[:, 2 + d :]
         diagonal = slopes if self.covariances == "diag" else slopes[:, _diagonal(d)]
@@ -227,7 +226,6 @@ class ExpectedStatistics(Boxed):
         ridge = None if self.ridge is None else tuple(number("ridge", value) for value in listed(self.ridge))
         if ridge is not None and (len(ridge) != d or min(ridge) < 0):
             raise ValueError(f"ridge must be {d} variances, not {shortened(self.ridge)}")
-        check_keeping(self.keeping, d)
         self._set(ridge=ridge)
 
     @classmethod
@@ -255,10 +253,7 @@ class ExpectedStatistics(Boxed):
     @cached_property
     def _numbers(self) -> NDArray[np.float32]:
         """Of each component a, b, c and G."""
-        found, width = unpacked("components", self.components, "<f4", None), 2 + self.n_features + self._n_squares
-        if len(found) % width:
-            raise ValueError(f"components must be rows of {width} numbers")
-        return found.reshape(-1, width)
+        return unpacked_rows("components", self.components, 2 + self.n_features + self._n_squares)
 
     @property
     def _n_squares(self) -> int:
@@ -290,17 +285,9 @@ class ExpectedStatistics(Boxed):
 
     @property
     def in_words(self) -> str:
-        columns = f"{self.n_features:,} column" + ("s" if self.n_features > 1 else "")
-        gaussians = f"{self.n_components:,} Gaussian" + ("s" if self.n_components > 1 else "")
+        gaussians, columns = counted(self.n_components, "Gaussian"), counted(self.n_features, "column")
         shape = "diagonal" if self.covariances == "diag" else "full"
         return f"expected statistics of {gaussians} in {columns}, {shape} covariances"
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
 
     def moments(self, values: Double) -> Moments:
         """Of a mean feature vector, shares, means and covariances of the components; 0 where there are no records."""
@@ -321,9 +308,6 @@ class ExpectedStatistics(Boxed):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
         return self.at.add(rows, weights, threads, sums)
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
 
     def device_plan(self, owner: Device) -> MixturePlan | None:
         if not MixturePlan.has_room(self.n_components, self.n_features):

@@ -6,17 +6,20 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
-from sketchlearn.core.values import listed, positive, shortened, truth, whole
+from sketchlearn.core.values import shortened, truth, whole
+from sketchlearn.features.bounded import check_units
 from sketchlearn.features.frequencies import Law
+from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.outline import Outline
 from sketchlearn.features.projected import FEWEST_FEATURES, Projected, Structured, float32_cost, in_turns
 from sketchlearn.features.provenance import Origin
@@ -27,31 +30,31 @@ from sketchlearn.kernels._native import Plan, dense_plan, structured_plan
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import LARGEST_TRANSFORM, DensePlan, FeatureWriter, PlannedWaves, StructuredPlan
 from sketchlearn.rows.source import source
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 CLEARLY_BEYOND = 1.25  # times the wave's largest value, there are features that noise does not explain
 SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
-class FourierFeatures(Projected):
+class FourierFeatures(CountingOperator, Projected):
     """Phi_j(x) = f(omega_j . (x - center) + xi_j), f periodic, omega_j random.
 
     Parameters
     ----------
     n_features : number of columns of the data.
     n_frequencies : number m of random frequencies omega_j.
-    law : law of the frequencies (`sketchlearn.features.frequencies`); its scale is in the units of the data.
-    wave : the function f: "exponential" (complex, default), "cosine", "square", "sawtooth", "triangle", or a wave of
-        `sketchlearn.features.waves`. All but the exponential draw a dither xi_j.
+    law : the frequency distribution (`sketchlearn.features.frequencies`); its scale is in the units of the data.
+    wave : the periodic nonlinearity f: "exponential" (complex, default), "cosine", "square", "sawtooth", "triangle", or
+        one of `sketchlearn.features.waves`. All but the exponential draw a dither xi_j.
     center : subtracted from each row, rounded to float32; near the data's mean, phases are most precise.
     seed : all random numbers follow from it, on every machine.
     structured : products of Hadamard matrices and random diagonals instead of a dense matrix: for many columns.
     subsample : each record contributes to that many of the frequencies only, chosen by a hash of its values.
     columns : names of the columns, for tables that have names: these are read, and others refused.
     units : the unit in which squared errors of each column are counted, None for the columns as they are. Not compared.
-    keeping : which rows are kept beside a sketch, None for none. Not compared.
-    outline : what the sample looked like that the operator was designed on, None if that is not told. Not compared.
+    keeping : the rule of the priority sample of rows, None for none. Not compared.
+    outline : cells of the sample that the operator was designed on, None if they are not told. Not compared.
 
     Examples
     --------
@@ -89,7 +92,7 @@ class FourierFeatures(Projected):
             )
         structured = truth("structured", self.structured)
         if structured and not self.law.isotropic:
-            raise ValueError(f"structured frequencies need an isotropic law, not {type(self.law).__name__}")
+            raise ValueError(f"structured frequencies need an isotropic distribution, not {type(self.law).__name__}")
         if structured and n_features < FEWEST_FEATURES:
             raise ValueError(f"structured frequencies need at least {FEWEST_FEATURES} columns: use dense ones")
         self._set(
@@ -98,30 +101,24 @@ class FourierFeatures(Projected):
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
             subsample=self._check_subsample(n_features, n_frequencies),
-            units=None if self.units is None else tuple(positive("units", unit) for unit in listed(self.units)),
+            units=check_units(self.units, n_features),
         )
-        if self.units is not None and len(self.units) != n_features:
-            raise ValueError(f"units must be {n_features} positive numbers, not {shortened(self.units)}")
-        check_keeping(self.keeping, n_features)
         outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
 
     def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
         if self.subsample is None:
             return None
         r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
         if n_frequencies % r:
-            raise ValueError(f"subsample must divide n_frequencies: {r} does not divide {n_frequencies}")
+            raise InvalidValueError(
+                f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}", parameter="subsample"
+            )
         if self.structured and r % size:
-            raise ValueError(f"with structured frequencies, subsample must be a multiple of the block size {size}")
+            raise InvalidValueError(
+                f"with structured frequencies, {Parameter('subsample')} must be a multiple of the block size {size}"
+            )
         return r
 
     @property
@@ -134,10 +131,6 @@ class FourierFeatures(Projected):
 
     def change_by_record(self) -> Sensitivity:
         return self._each.times(self.subsample or self.n_frequencies)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return self.units
 
     @property
     def n_groups(self) -> int:
@@ -190,7 +183,7 @@ class FourierFeatures(Projected):
 
     @cached_property
     def feature_weights(self) -> Double:
-        """The factor of each feature: 1 except with the weighted law."""
+        """The factor of each feature: 1 except with the weighted distribution."""
         if not self.law.weighted:
             return np.ones(self.n_frequencies)
         return self.law.weights(self.n_features, lengths(self.frequencies))
@@ -239,9 +232,6 @@ class FourierFeatures(Projected):
             values = real + 1j * imaginary
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self.add_counted(rows, weights, threads, sums)[0]
-
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
@@ -269,7 +259,7 @@ class FourierFeatures(Projected):
         return work(self._within(rows, far)), int(np.count_nonzero(far))
 
     def checked_features(self, features: Any) -> NDArray[Any]:
-        """Features that something else computed, if they are finite numbers, as many as there are frequencies."""
+        """External features, if they are finite numbers, as many as there are frequencies."""
         values = np.asarray(features)
         kind = "complex" if self.wave.complex else "real"
         if values.dtype.kind not in ("fiuc" if self.wave.complex else "fiu"):
@@ -363,9 +353,9 @@ class FourierFeatures(Projected):
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
     def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
-        """The rows, of which some are too far for a phase: moved as far as one reaches, so that nothing tells of them.
+        """Rows, with those too far for a phase moved as far as one reaches: no error tells that there were any.
 
-        Where the design is not declared, they are most likely damage, which whoever sketches wants to know of.
+        Unless the design is public, a warning does: such values are most likely damage.
         """
         if self.origin is not Origin.DECLARED:
             why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))

@@ -1,4 +1,7 @@
-"""Laws of the lengths of frequencies, whose directions are uniform: what every law offers, and the isotropic ones."""
+"""Frequency distributions: how random frequencies are drawn, their kernels, and what drawing costs.
+
+An isotropic distribution draws lengths, and uniform directions for them. Parameters and fields call it `law`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ NODES_PER_PANEL = 16  # These suffice, as the fastest wave turns by at most 8 ra
 
 
 class Law(Value, ABC):
-    """A law of frequencies, in radians per unit of the data."""
+    """A frequency distribution, in radians per unit of the data."""
 
     #: whether all directions are equally likely
     isotropic: ClassVar[bool] = True
@@ -60,7 +63,7 @@ class Law(Value, ABC):
         return vectors
 
     def radii_cost(self, n_features: int, n_frequencies: int) -> Cost:  # noqa: ARG002
-        """What `radii` takes; a law that takes more than a microsecond for each says so here."""
+        """What `radii` takes; by default a microsecond for each length."""
         return Cost.of_numbers(n_frequencies, bytes_each=200, operations_each=1000)
 
     def cost(self, n_features: int, n_frequencies: int) -> Cost:
@@ -71,34 +74,34 @@ class Law(Value, ABC):
 
     @property
     def in_words(self) -> str:
-        """The law in plain words: its name, and its scale if it has one."""
+        """The distribution in plain words: its name, and its scale if it has one."""
         name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
-        return f"{name} law"
+        return f"{name} distribution"
 
     def kernel(self, distances: Floats, n_features: int) -> Floats:  # noqa: ARG002
-        """E cos(omega . x) for rows x of these lengths (in `kernel_norm`): the kernel that the law's features give."""
+        """E cos(omega . x) for rows x of these lengths (in `kernel_norm`): the kernel of its features."""
         raise ValueError(f"the kernel of {type(self).__name__} frequencies is not known in closed form: use features")
 
     def widths(self, n_features: int) -> Floats | None:  # noqa: ARG002
-        """The scale in each column, or None where the law has no single scale."""
+        """The scale in each column, or None where there is no single scale."""
         return None
 
     def spreads(self, n_features: int) -> Floats:
-        """About the least standard deviation that each column is declared to have; zero where nothing is declared."""
+        """About the least standard deviation of each column, as declared; zero where nothing is declared."""
         return np.zeros(n_features)
 
     def covariances(self, n_features: int) -> Floats:
-        """Covariances of clusters that the law was made for, if it declares any: (clusters, n_features, n_features)."""
+        """Covariances of the clusters that it was designed for, if any are declared: (clusters, columns, columns)."""
         return np.zeros((0, n_features, n_features))
 
     def weights(self, n_features: int, radii: Floats) -> Floats:
-        """The factor of each feature, given the lengths of the frequencies, for laws that are `weighted`."""
+        """The factor of each feature, given the lengths of the frequencies, for distributions that are `weighted`."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class ScaledLaw(Law):
-    """A law with one scale."""
+    """A distribution with one scale."""
 
     scale: float
 
@@ -140,7 +143,7 @@ class Gaussian(ScaledLaw):
 class Cauchy(ScaledLaw):
     """omega ~ multivariate Cauchy: the kernel exp(-0.6745 |x - y| / scale).
 
-    It has no mean square; the factor 0.6745 makes a typical frequency as long as in the other laws.
+    It has no mean square; the factor 0.6745 makes a typical frequency as long as in the other distributions.
 
     >>> Cauchy(scale=2.0).radii(4, 2, Stream(0, "example")).shape
     (2,)
@@ -337,20 +340,20 @@ class Mixture(Law):
     def __post_init__(self) -> None:
         laws = listed(self.laws)
         if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws):
-            raise ValueError(f"laws must be a list of at least one law of frequencies and at most {MOST_LAWS}")
+            raise ValueError(f"laws must be a list of 1 to {MOST_LAWS} frequency distributions")
         if directed := [type(law).__name__ for law in laws if not law.isotropic]:
             raise ValueError(
-                f"{directed[0]} prefers some directions and cannot be part of a mixture: mix other laws; Probed and "
-                "Shaped take a mixture as their own law"
+                f"{directed[0]} prefers some directions and cannot be part of a mixture: mix other distributions; "
+                "Probed and Shaped take a mixture as their own law"
             )
         if 1 + max(law.depth for law in laws) > MOST_NESTED:
             raise ValueError(f"mixtures are nested at most {MOST_NESTED} deep: mix the distributions themselves")
         if any(law.weighted for law in laws):
-            raise ValueError("the weighted law cannot be part of a mixture: its features have other weights")
+            raise ValueError("the weighted distribution cannot be part of a mixture: its features have other weights")
         given = listed(self.shares) if isinstance(self.shares, Iterable) else (self.shares,)
         shares = tuple(positive("each share", share) for share in given) or (1.0,) * len(laws)
         if len(shares) != len(laws):
-            raise ValueError(f"there are {len(laws)} laws but {len(shares)} shares")
+            raise ValueError(f"there are {len(laws)} distributions but {len(shares)} shares")
         positive("the sum of all shares", sum(shares))
         self._set(laws=laws, shares=shares)
 
@@ -359,8 +362,8 @@ class Mixture(Law):
         return 1 + max(law.depth for law in self.laws)
 
     def widths(self, n_features: int) -> Floats | None:
-        """The geometric mean of the laws' scales, weighted by shares; laws without a scale do not count."""
-        own = [(share, law.widths(n_features)) for law, share in zip(self.laws, self.shares, strict=True)]
+        """The geometric mean of the scales, weighted by shares; distributions without a scale do not count."""
+        own = ((share, law.widths(n_features)) for law, share in zip(self.laws, self.shares, strict=True))
         known = [(share, width) for share, width in own if width is not None]
         if not known:
             return None
@@ -373,7 +376,7 @@ class Mixture(Law):
 
     @property
     def in_words(self) -> str:
-        return f"mixture of {len(self.laws)} laws"
+        return f"mixture of {len(self.laws)} distributions"
 
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         point = stream.uniform(n_frequencies) * sum(self.shares)
@@ -394,13 +397,22 @@ class Mixture(Law):
 MOST_SHAPES = 1000
 
 
+class DirectedLaw(Law):
+    """A distribution that prefers some directions."""
+
+    isotropic = False
+
+    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
+        raise ValueError(f"{type(self).__name__} prefers some directions: it cannot be part of another distribution")
+
+
 @dataclass(frozen=True)
-class ProductCauchy(ScaledLaw):
+class ProductCauchy(DirectedLaw, ScaledLaw):
     """The coordinates of omega are independent Cauchy numbers: the Laplace kernel exp(-0.6745 |x - y|_1 / scale).
 
-    Distances are sums of absolute differences, and frequencies prefer the axes. As in `Cauchy`, which is the same law
-    in one column, 0.6745 makes a typical coordinate as large as in `Gaussian`: exp(-|x - y|_1 / tau) is the kernel of
-    scale 0.6745 tau. (Schellekens 2021, section 3.6.1.)
+    Distances are sums of absolute differences, and frequencies prefer the axes. As in `Cauchy`, the same
+    distribution in one column, 0.6745 makes a typical coordinate as large as in `Gaussian`: exp(-|x - y|_1 / tau) is
+    the kernel of scale 0.6745 tau. (Schellekens 2021, section 3.6.1.)
 
     >>> law = ProductCauchy(scale=2.0)
     >>> law.draw(3, 5, Stream(0, "example")).shape
@@ -409,11 +421,7 @@ class ProductCauchy(ScaledLaw):
     array([1.   , 0.509])
     """
 
-    isotropic = False
     kernel_norm = 1
-
-    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
-        raise ValueError("a product of Cauchy laws prefers the axes: it cannot be part of another law")
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         n = n_features * n_frequencies
@@ -431,7 +439,7 @@ class ProductCauchy(ScaledLaw):
 
 
 @dataclass(frozen=True)
-class Shaped(Law):
+class Shaped(DirectedLaw):
     """A `share` of the frequencies follows `local` in the coordinates of one of the `shapes`, the others follow `law`.
 
     A cluster of covariance L L' is round, of deviation one, in the coordinates y = L^-1 x. A frequency v there is the
@@ -439,8 +447,8 @@ class Shaped(Law):
 
     Parameters
     ----------
-    law : law of the frequencies that are not local.
-    local : law of the local ones, in units of the clusters' deviations.
+    law : distribution of the frequencies that are not local.
+    local : distribution of the local ones, in units of the clusters' deviations.
     shapes : of each cluster either L, the lower triangle row by row, or, if L is diagonal, its diagonal alone.
     share : of the local frequencies.
 
@@ -452,7 +460,6 @@ class Shaped(Law):
     array([0.82, 0.01])
     """
 
-    isotropic = False
     law: Law
     local: Law
     shapes: tuple[tuple[float, ...], ...]
@@ -461,7 +468,7 @@ class Shaped(Law):
     def __post_init__(self) -> None:
         for name, law in (("law", self.law), ("local", self.local)):
             if not isinstance(law, Law) or not law.isotropic or law.weighted:
-                raise ValueError(f"{name} must be an isotropic law without weights, not {shortened(law)}")
+                raise ValueError(f"{name} must be an isotropic distribution without weights, not {shortened(law)}")
         given = listed(self.shapes)
         if not 1 <= len(given) <= MOST_SHAPES:
             raise ValueError(f"shapes must be a list of at least one shape and at most {MOST_SHAPES}")
@@ -476,9 +483,6 @@ class Shaped(Law):
     @property
     def in_words(self) -> str:
         return f"{self.law.in_words} with clusters' shapes"
-
-    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
-        raise ValueError("a law with shapes prefers some directions: it cannot be part of another law")
 
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         numbers = self._numbers(n_features)
@@ -543,14 +547,14 @@ class Shaped(Law):
 
 
 @dataclass(frozen=True)
-class Probed(Law):
+class Probed(DirectedLaw):
     """Frequencies of `law` for columns divided by `units`; the first ones lie along the axes, at `probes` / `spread`.
 
     The probes show each column by itself: its mean and spread can be read off them, which is where a decoder begins.
 
     Parameters
     ----------
-    law : law of all but the probes, in the units.
+    law : distribution of all but the probes, in the units.
     units : a length per column: frequencies are divided by it.
     spread : about the standard deviation of each column.
     probes : lengths of the probes of each column, in radians per spread; none, if there should be no probes.
@@ -564,7 +568,6 @@ class Probed(Law):
            [0.    , 0.0005]])
     """
 
-    isotropic = False
     law: Law
     units: tuple[float, ...]
     spread: tuple[float, ...]
@@ -573,7 +576,9 @@ class Probed(Law):
     def __post_init__(self) -> None:
         known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
         if not known or self.law.weighted:
-            raise ValueError(f"law must be an isotropic law or Shaped, without weights, not {shortened(self.law)}")
+            raise ValueError(
+                f"law must be an isotropic distribution or Shaped, without weights, not {shortened(self.law)}"
+            )
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
@@ -584,12 +589,9 @@ class Probed(Law):
     def in_words(self) -> str:
         return f"{self.law.in_words}{', and probes of each column' if self.probes else ''}"
 
-    def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:  # noqa: ARG002
-        raise ValueError("a probed law has frequencies along axes: it cannot be part of another law")
-
     def draw(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
         if n_features != len(self.units):
-            raise ValueError(f"the law is for {len(self.units)} columns, not {n_features}")
+            raise ValueError(f"the distribution is for {len(self.units)} columns, not {n_features}")
         omega = self.law.draw(n_features, n_frequencies, stream)
         omega /= np.array(self.units)[:, None]
         n = min(len(self.probes) * n_features, n_frequencies)

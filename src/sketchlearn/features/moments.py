@@ -19,7 +19,7 @@ from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_moments, write_moments
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import MomentsPlan
-from sketchlearn.sketch.priority_sample import Keeping, check_keeping
+from sketchlearn.sketch.priority_sample import Keeping
 
 # Each integer is within half of its true value, but for the float64 errors of a few products below 2^30.
 CHANGE_BY_ROUNDING = 1.001
@@ -73,17 +73,6 @@ class BoxedMoments(Boxed):
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE, "keeping": None}
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_keeping(self.keeping, self.n_features)
-
-    @property
-    def can_keep(self) -> bool:
-        return True
-
-    def with_keeping(self, rule: Keeping | None) -> Self:
-        return self._twin(keeping=rule)
-
     def change_by_record(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
 
@@ -100,7 +89,7 @@ class SecondMoments(BoxedMoments):
     center : subtracted from each row.
     outside : "refuse" rows with a value beyond the bound, or "clip" such values to it, as private releases need.
     columns : names of the columns, for tables that have names.
-    keeping : which rows are kept beside a sketch, None for none: standard errors need some. Not compared.
+    keeping : the rule of the priority sample of rows, None for none: standard errors need one. Not compared.
     rounding : how often a product is rounded on its way to an integer: "once" is several times faster. "twice" is how
         files without this field were made; sketches of the two do not add up.
 

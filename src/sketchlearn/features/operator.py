@@ -1,4 +1,4 @@
-"""What every operator offers: sketches, features, and a JSON form that is checked when it is read."""
+"""`Operator`, the interface of all feature maps: sketches, features, and a JSON form that is checked when read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Kind = TypeVar("Kind", bound="Operator")
 
 
 class Operator(WithOrigin, ABC):
-    """A map from one record to a vector of integers, and what those mean."""
+    """A map from one record to a vector of integers, which stand for features."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     n_features: int
@@ -66,7 +66,7 @@ class Operator(WithOrigin, ABC):
     @property
     @abstractmethod
     def ceiling(self) -> int:
-        """The largest size of any integer of one record."""
+        """The largest absolute contribution of a record to a sum."""
 
     @abstractmethod
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
@@ -103,26 +103,26 @@ class Operator(WithOrigin, ABC):
         return repr(self)
 
     def change_by_record(self) -> Sensitivity:
-        """The most that one more record, or one less, changes the sums."""
+        """The sensitivity to adding or removing one record: the most that the sums change."""
         bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
         raise ValueError(f"{bound}: its class must define change_by_record")
 
     def change_by_replacement(self) -> Sensitivity:
-        """The most that another record in place of one changes the sums: one leaves, the other one comes."""
+        """The sensitivity to replacing one record by another: the most that the sums change."""
         return self.change_by_record().replaced(self.n_sums)
 
     @property
     def tells_by_refusing(self) -> bool:
-        """Whether finite rows are refused for their values, so that a sketch tells that there were none such.
+        """Whether errors depend on the data: finite rows may be refused, so that a sketch tells that there were none.
 
-        So it is, unless a class says otherwise.
+        True unless a class says otherwise.
         """
         return True
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
         """The units of the columns in which squared errors count, if they are not those of the table."""
-        return None
+        return getattr(self, "units", None)
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         """The same operator for columns of these names."""
@@ -143,20 +143,22 @@ class Operator(WithOrigin, ABC):
 
     @property
     def keeping(self) -> Keeping | None:
-        """Which rows are kept beside the sums; None if none are."""
+        """The rule of the priority sample; None if there is none."""
         return None
 
     @property
     def can_keep(self) -> bool:
-        """Whether it is one of the operators that keep rows if they are given a rule."""
-        return False
+        """Whether the operator can have a priority sample."""
+        return "keeping" in self.__dataclass_fields__  # type: ignore[attr-defined]
 
-    def with_keeping(self, rule: Keeping | None) -> Self:  # noqa: ARG002
-        """The same operator, keeping rows by this rule."""
-        raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
+    def with_keeping(self, rule: Keeping | None) -> Self:
+        """The same operator with a priority sample by this rule."""
+        if not self.can_keep:
+            raise ValueError(f"{type(self).__name__} keeps no rows: Fourier features and moments of columns do")
+        return self._twin(keeping=rule)
 
     def without_keeping(self) -> Self:
-        """The same operator, keeping no rows."""
+        """The same operator without a priority sample."""
         return self if self.keeping is None else self.with_keeping(None)
 
     @property
@@ -174,11 +176,11 @@ class Operator(WithOrigin, ABC):
         return np.zeros(len(rows), bool)
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        """Warns where the features of such rows would tell nothing."""
+        """Warns where the features of such rows would be noise."""
 
     @property
     def cost(self) -> Cost:
-        """What it takes to draw its random numbers and to digest them; known before, from the fields alone."""
+        """What it costs to draw its random numbers and to digest them, by the fields alone."""
         return Cost()
 
     def random_parts(self) -> list[NDArray[Any]]:
@@ -209,15 +211,15 @@ class Operator(WithOrigin, ABC):
         nulls : "error" refuses rows with missing or infinite values, "drop" leaves them out.
         n_jobs : threads; None means all cores. The result does not depend on it.
         progress : show a progress bar on standard error.
-        unit : whose rows they are, where private releases shall protect people (or the like) rather than rows: the name
-            of the column of their ids, which is no feature, or an array of ids. The data are then read twice.
+        unit : the privacy unit, where private releases shall protect people (or the like) rather than rows: the name of
+            the column of their ids, which is no feature, or an array of ids. The data are then read twice.
         rows_per_unit : how many rows of one unit count: those of the smallest hashes of the row's values and the
             unit's id, whatever the order of the rows, batches and files.
         device : where the features are computed: "cpu", "cuda" (all GPUs), "cuda:1" (that one), or "auto" (GPUs, if
             there are any). None means where the rows are: arrays of torch, CuPy and JAX may be on a GPU. The result
             does not depend on it.
-        batch : a name of this batch of rows. Sketches of the same rows have the same batch id and are not added twice
-            by mistake; a name tells apart batches of equal rows, such as a sensor's readings of two hours.
+        batch : a name of this batch of rows, for duplicate detection. Sketches of the same rows have the same batch id
+            and are not added twice; a name distinguishes batches of equal rows, such as readings of two hours.
 
         Examples
         --------
@@ -236,8 +238,7 @@ class Operator(WithOrigin, ABC):
         weights, bits, heaviest = weights_of_rows(sample_weight, rows.n_rows or 0)
         units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
         notes = (summed.clipped, heaviest, summed.kept, Batches.just_read(), protected)
-        sketch = Sketch(self, summed.sums, units, bits, (), None, *notes)
-        return sketch if batch is None else sketch.as_one_batch(batch)
+        return _named(Sketch(self, summed.sums, units, bits, (), None, *notes), batch)
 
     def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
         """What computes its features on a GPU; None where the processor does."""
@@ -286,11 +287,10 @@ class Operator(WithOrigin, ABC):
         `batch` is a name of these rows, as of `sketch`.
         """
         self._require_bits()
-        sketch = sketch_of_bits(self, bits, sample_weight)
-        return sketch if batch is None else sketch.as_one_batch(batch)
+        return _named(sketch_of_bits(self, bits, sample_weight), batch)
 
     def sketch_features(self, features: Any, *, sample_weight: Any = None, batch: str | None = None) -> Sketch:
-        """The sketch of rows whose features something else computed, such as a sensor: `FourierFeatures` take them.
+        """The sketch of rows by external features, which a sensor computed, for instance: of `FourierFeatures` alone.
 
         Parameters
         ----------
@@ -309,18 +309,17 @@ class Operator(WithOrigin, ABC):
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
         True
         """
-        sketch = sketch_of_integers(self, self.integers_of_features(features), sample_weight)
-        return sketch if batch is None else sketch.as_one_batch(batch)
+        return _named(sketch_of_integers(self, self.integers_of_features(features), sample_weight), batch)
 
     def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
-        """What rows of these features add to a sketch, (rows, n_sums)."""
+        """The integers of rows of external features, (rows, n_sums)."""
         raise ValueError(
             f"features that something else computed are those of FourierFeatures, not {self.in_words}: take that part "
             "of the operator, operator.part(skl.FourierFeatures)"
         )
 
     def clip_contributions(self, integers: Integers) -> Integers:
-        """Rows of integers that something else computed, (rows, n_sums), within the operator's sensitivity."""
+        """Integers of external features, (rows, n_sums), clipped to the operator's sensitivity."""
         return self.change_by_record().clipped(np.clip(integers, -self.ceiling, self.ceiling))
 
     def _require_bits(self) -> None:
@@ -352,7 +351,7 @@ class Operator(WithOrigin, ABC):
             yield integers
 
     def accept(self, block: Block, bad: int) -> None:
-        """Complains about row `bad` of a block, unless it is -1."""
+        """Raises an error about row `bad` of a block, unless it is -1."""
         if bad < 0:
             return
         row = block.rows[bad].astype(np.float64)
@@ -408,3 +407,20 @@ class Operator(WithOrigin, ABC):
         """The fields and the origin alone: what is cached is made anew where the pickle is read."""
         kept = (*self.__dataclass_fields__, "_origin")  # type: ignore[attr-defined]
         return {name: self.__dict__[name] for name in kept if name in self.__dict__}
+
+
+def _named(sketch: Sketch, batch: str | None) -> Sketch:
+    """The sketch as one batch of this name, if there is one."""
+    return sketch if batch is None else sketch.as_one_batch(batch)
+
+
+class CountingOperator(Operator):
+    """An operator that counts the rows that it moves onto a bound while it adds them."""
+
+    @abstractmethod
+    def add_counted(
+        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
+    ) -> tuple[int, int]: ...
+
+    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+        return self.add_counted(rows, weights, threads, sums)[0]

@@ -1,4 +1,4 @@
-"""The outline of a sample: cells of at least five rows each, of which only mean, deviations and share are kept."""
+"""The outline of a sample: the mean, the deviations and the share of cells of at least five rows each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Indices = NDArray[np.int64]
 class Outline(Value):
     """Cells of a sample: mean and deviations of each, column by column, and its share of the rows.
 
-    A design keeps it, so that clusters can be learned from a sketch alone: rows drawn from it are reweighted until they
-    agree with the sketch. Each cell averages five rows or more.
+    A design keeps it, so that clusters can be learned from a sketch alone: rows drawn from it get weights calibrated to
+    the sketch. Each cell averages five rows or more.
     """
 
     means: tuple[tuple[float, ...], ...]
@@ -73,7 +73,7 @@ class Outline(Value):
         return len(self.means[0])
 
     def draw(self, n: int, rng: np.random.Generator) -> Double:
-        """Rows of normal laws with the cells' means and deviations."""
+        """Rows of normal distributions with the cells' means and deviations."""
         shares, means, deviations = (np.array(part) for part in (self.shares, self.means, self.deviations))
         places = (np.arange(n) + rng.random()) / n * shares.sum()
         cell = np.minimum(np.searchsorted(np.cumsum(shares), places), len(shares) - 1)

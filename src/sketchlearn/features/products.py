@@ -15,10 +15,10 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, check_column_numbers
-from sketchlearn.features.composed import Composed, FeatureUser, Mapped
+from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, renumbered
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.moments import SecondMoments
-from sketchlearn.features.operator import LEADING_COLUMN, Operator
+from sketchlearn.features.operator import Operator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_crosses, write_crosses
@@ -197,10 +197,6 @@ class CrossFeatures(Crossed, FeatureUser):
     def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows if self.values is None else rows[:, self.values]
 
-    @property
-    def needed_features(self) -> Operator:
-        return self.crossed
-
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.add_with_features(rows, weights, threads, None, sums)
 
@@ -213,7 +209,7 @@ class CrossFeatures(Crossed, FeatureUser):
             integers, bad = self._integers_of(some, threads, own, of_features)
             outcomes = (bad, add_crosses(*self._crossed(some, integers), own, threads, sums))
             if max(outcomes) >= 0:
-                return first + min(bad for bad in outcomes if bad >= 0)
+                return first + first_bad(*outcomes)
         return -1
 
     def device_plan(self, owner: Device) -> CrossPlan | None:
@@ -226,7 +222,7 @@ class CrossFeatures(Crossed, FeatureUser):
         products = np.zeros((len(rows), self.n_sums), np.int64)
         integers, bad = self._integers_of(rows, threads)
         outcomes = (bad, write_crosses(*self._crossed(rows, integers), threads, products))
-        return products, min((bad for bad in outcomes if bad >= 0), default=-1)
+        return products, first_bad(*outcomes)
 
     def _crossed(self, rows: NDArray[Any], integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
         """What the kernel multiplies."""
@@ -249,10 +245,7 @@ class CrossFeatures(Crossed, FeatureUser):
         if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
             return self.crossed.explain_refusal(row)
         said = self._box.explain_refusal(self._values_of(row[None])[0])
-        if self.values is None:
-            return said
-        which = self.values
-        return LEADING_COLUMN.sub(lambda found: f"column {which[int(found[1])]}", said)
+        return said if self.values is None else renumbered(said, self.values)
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
@@ -308,7 +301,7 @@ class FeatureMoments(Crossed, Mapped):
     def __post_init__(self) -> None:
         self._check_crossed()
         if self.waves.subsample is not None or self.waves.law.weighted:
-            raise ValueError("crossed must be Fourier features without subsample, of a law without weights")
+            raise ValueError("crossed must be Fourier features without subsample, of a distribution without weights")
         box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
         self._set(bound=box.bound, center=box.center)
         width = self.n_waves + self.n_values

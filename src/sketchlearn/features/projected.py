@@ -2,7 +2,7 @@
 
 Structured frequencies are products of Hadamard matrices and random diagonals, whose product is never stored: a block of
 `size` frequencies is D0 H D1 H D2 H D3, cut to the columns of the data, H the Walsh-Hadamard matrix, D1 to D3 random
-signs. D0 gives each frequency exactly the length that the law drew.
+signs. D0 gives each frequency exactly the length that the distribution drew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where an operator's numbers come from: whether the operator itself tells about the rows that it sketches."""
+"""Provenance: whether an operator's numbers are public, or depend on the rows that it sketches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from enum import Enum
 from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import Value, shortened, truth
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.ledger import ASSUMED, DECLARED
 
 
 class Origin(Enum):
-    """Whether rows were looked at when an operator's numbers were chosen. The later ones are the worse ones."""
+    """The provenance of an operator's numbers; the later ones are the worse ones."""
 
-    DECLARED = "declared"  # chosen from public knowledge, such as bounds
-    SAMPLE = "sample"  # chosen from some of the rows
-    UNKNOWN = "unknown"  # nobody has said: counts as chosen from the rows
+    DECLARED = "declared"  # public: chosen from public knowledge, such as bounds
+    SAMPLE = "sample"  # data-dependent: chosen from some of the rows
+    UNKNOWN = "unknown"  # not stated: counts as data-dependent
 
     @classmethod
     def of(cls, given: Any) -> Origin:
@@ -38,10 +39,10 @@ class Origin(Enum):
 
 
 class WithOrigin(Value):
-    """A value that knows where its numbers come from: the worst of all that it is made of.
+    """A value that knows the provenance of its numbers: the worst of all that it is made of.
 
-    That is of its own numbers, of what was read off rows (a proposed schema, the outline of a sample), and of the
-    operators among its fields. Only a new statement, about all numbers, makes it better.
+    These are its own numbers, what was read off rows (a proposed schema, the outline of a sample), and the operators
+    among its fields. Only a new statement, about all numbers, makes it better.
     """
 
     #: whether it has numbers of its own, besides those of the values that it is made of
@@ -52,16 +53,16 @@ class WithOrigin(Value):
 
     @cached_property
     def origin(self) -> Origin:
-        """Where its numbers come from; unknown until `with_origin` says it, and again after `dataclasses.replace`."""
+        """The provenance; unknown until `with_origin` states it, and again after `dataclasses.replace`."""
         own = self.__dict__.get("_origin", Origin.UNKNOWN if self._has_numbers else Origin.DECLARED)
         parts = (part.origin for parts in self.made_of().values() for part in parts)
         return reduce(Origin.worse, parts, self._read_off_rows.worse(own))
 
     def with_origin(self, origin: Origin | str) -> Self:
-        """The same, with a statement of where its numbers come from: "declared", "sample" or "unknown".
+        """The same, with a statement of its provenance: "declared" (public), "sample" (data-dependent) or "unknown".
 
-        Private releases need "declared": that no number of it (bounds, center, scale, edges) was taken from the rows.
-        What says itself that it was read off rows stays so.
+        Private releases need "declared": no number (bounds, center, scale, edges) was taken from the rows. What is
+        known to be read off rows stays so.
         """
         said = Origin.of(origin)
         told: dict[str, Any] = {"_origin": said} if self._has_numbers else {}
@@ -71,7 +72,7 @@ class WithOrigin(Value):
         return self._twin(**told)
 
     def with_worse_origin(self, other: WithOrigin) -> Self:
-        """The same, of the worse of both origins: that of a sum of two operators' sketches."""
+        """The same, with the worse provenance of both: that of a sum of two operators' sketches."""
         worse = self.origin.worse(other.origin)
         return self if worse is self.origin else self.with_origin(worse)
 
@@ -116,19 +117,25 @@ class WithOrigin(Value):
 
 
 def public_design(operator: Any, assumed: bool) -> str:
-    """What a ledger says of an operator that may be known; one whose numbers come from rows tells about them, and is
-    refused unless the caller says that they are public."""
+    """What a ledger says of the operator's provenance.
+
+    An operator with data-dependent numbers tells about rows: it is refused unless the caller says that they are public.
+    """
     if operator.origin is Origin.DECLARED:
         return DECLARED
     if assumed:
         return ASSUMED
     if operator.origin is Origin.SAMPLE:
-        raise ValueError(
-            "the operator was designed on a sample of rows, which it tells about: design it on bounds alone or, if "
-            "the sample is public, say assume_public_design=True"
+        raise InvalidValueError(
+            "the operator was designed on a sample of rows, which it tells about",
+            f"design it on bounds alone or, if the sample is public, give {Parameter('assume_public_design', True)}",
         )
-    raise ValueError(
+    raise InvalidValueError(
         f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
-        "would tell about: make it with design(bounds=...); or, if none was, say so with "
-        "operator.with_origin('declared') before sketching, or with assume_public_design=True"
+        "would tell about",
+        either(
+            "make it with design(bounds=...); or, if none was, say so with operator.with_origin('declared') before "
+            "sketching, or with assume_public_design=True",
+            "use a sketch of sketchlearn design --bounds or, if none was, give --assume-public-design",
+        ),
     )

@@ -15,7 +15,7 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
-from sketchlearn.features.bounded import REFUSE, REMEDY, Bounded
+from sketchlearn.features.bounded import REFUSE, Bounded, larger_bound
 from sketchlearn.features.projected import Projected, float32_cost
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.features.waves import FIXED_POINT
@@ -267,4 +267,4 @@ class QuadraticFeatures(Bounded, Projected):
         away = row - self.middle
         column, distance = int(np.argmax(np.abs(away))), float(np.linalg.norm(away))
         place = f"{distance!r} from the center, beyond the bound {self.bound!r}"
-        return f"column {column} and the others put it {place}: {REMEDY}"
+        return f"column {column} and the others put it {place}: {larger_bound()}"

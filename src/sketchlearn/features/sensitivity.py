@@ -1,4 +1,4 @@
-"""How far one record can move integers: bounds that private noise is made for. docs/privacy.md derives each of them."""
+"""Sensitivity: how far one record can move the integers of a sketch. docs/privacy.md derives each bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The periodic functions themselves, with their Fourier coefficients and bounds."""
+"""Waves: the periodic nonlinearities of random features, with their Fourier coefficients and bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Number = complex  # the fields named complex hide the type
 
 
 class Wave(Value, ABC):
-    """A periodic function with values of modulus at most 1 in each part."""
+    """A periodic nonlinearity, whose values have modulus at most 1 in each part."""
 
     complex: bool
     #: the kernel's name of the complex form

@@ -1,7 +1,7 @@
-"""Many files as one sketch, in a way that survives: finished files, and parts of large ones, are kept in a folder.
+"""Sketches of many files with checkpoints: a folder keeps the sketches of finished files, and of parts of large ones.
 
-A run that was killed at any moment and is started again does what is missing; as sums are exact, the result has the
-same bytes as that of an undisturbed run.
+A run that was killed and is started again does only what is missing. Sums are exact, so the result has the same bytes
+as that of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -27,21 +27,17 @@ from sketchlearn.rows.source import source
 from sketchlearn.rows.source_base import Block
 from sketchlearn.sketch.sums import Sketch
 
-LEAST_KERNEL_ROWS = 1024  # Rows of one call of the kernel, however many sums each of them has.
-LARGEST_ROWS_PER_BYTE = {
-    ".csv": 1,
-    ".tsv": 1,
-    ".csv.gz": 1032,
-    ".tsv.gz": 1032,
-}  # A row has a byte at least; deflate makes 1032 bytes one.
+LEAST_KERNEL_ROWS = 1024  # The least number of rows in one call of the kernel.
+# A row has at least a byte; deflate compresses at most 1032 bytes to one.
+LARGEST_ROWS_PER_BYTE = {".csv": 1, ".tsv": 1, ".csv.gz": 1032, ".tsv.gz": 1032}
 MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second: Ctrl-C waits for the kernel to return.
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns, missing values, threads, device, bad files, and where and how often parts are kept.
+    """How files are read: columns, missing values, threads, device, bad files, folder and interval of checkpoints.
 
-    The rest are arguments of `source`.
+    The other fields are arguments of `source`.
     """
 
     columns: tuple[Any, ...] | None = None
@@ -60,19 +56,19 @@ class Reading:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `source`, without those that are as by default."""
+        """The arguments of `source` that are not the defaults."""
         names = ("columns", "nulls", "exclude", "numeric_only", "delimiter", "decimal", "header", "encoding")
         return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(Reading, name)}
 
     @property
     def facts(self) -> list[Any]:
-        """What a sketch depends on, as earlier versions had it unless there is more."""
+        """The arguments that the sketch depends on, in the form of earlier versions."""
         more = {name: value for name, value in self.arguments.items() if name not in ("columns", "nulls")}
         return [self.nulls, self.columns, *([more] if more else [])]
 
 
 class Work:
-    """How far it is: bytes of all files, and those that were read; a progress bar reads it."""
+    """The progress: bytes of all files, and those that were read."""
 
     n_rows: int | None = None
 
@@ -83,14 +79,14 @@ class Work:
         self.note: Callable[[Mapping[str, str]], None] = lambda _remarks: None  # is given the remarks of each source
 
     def advance(self, rows: int, n_bytes: int) -> None:
-        """Notes what was read."""
+        """Counts what was read."""
         self.bytes_read += n_bytes
         self.show(rows)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is known of a file: the sketch of its first rows, how many were read and dropped, whether that is all."""
+    """The state of a file: the sketch of its first rows, how many were read and dropped, and whether those are all."""
 
     sketch: Sketch
     rows: int = 0
@@ -100,11 +96,11 @@ class Part:
 
 @dataclass
 class Run:
-    """What came of it."""
+    """The result of `sketch_files`."""
 
     sketch: Sketch
     dropped: int = 0
-    kept: int = 0  # files that the checkpoint already had
+    kept: int = 0  # number of files that the checkpoint already had
     skipped: dict[str, str] = field(default_factory=dict)  # the reason for each bad file
 
 
@@ -150,7 +146,7 @@ def _bad_file(path: str) -> Iterator[None]:
 
 
 def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) -> tuple[Part, bool]:
-    """What is known of a file in the end, and whether it was known before."""
+    """The final state of a file, and whether the checkpoint already had it."""
     with _bad_file(path):
         before = _identity(path)
     name = _name(operator, path, before, reading)
@@ -193,7 +189,7 @@ class _BlocksOfFile:
     def may_have(self, part: Part) -> bool:
         """Whether a part can be one of this file, as far as that is known without reading all rows.
 
-        A part's digest shows damage; whoever writes a part on purpose gives it a digest that matches.
+        A part's digest detects damage, not forgery.
         """
         sketch, n_rows = part.sketch, part.rows + part.dropped
         unweighted = (sketch.units, sketch.bits, sketch.heaviest) == (part.rows, 0, 1)
@@ -207,7 +203,7 @@ class _BlocksOfFile:
         return not most or n_rows <= most[0] * file_of(self.path).stat().st_size
 
     def next_blocks(self) -> Iterator[Block]:
-        """The blocks that come next: until it is time to keep a part, or the file has ended."""
+        """The next blocks, until it is time for a checkpoint, or the end of the file."""
         until = None if self.seconds is None else time.monotonic() + self.seconds
         for block in self.pieces:
             first, self.read = self.read, self.read + len(block.rows)
@@ -247,7 +243,7 @@ def _keep(part: Part, name: str, folder: Path) -> None:
 
 @loading()
 def _kept(operator: Operator, name: str, folder: Path | None) -> Part | None:
-    """What an earlier run left of a file; None if there is nothing, or nothing that fits. Links are refused."""
+    """The state of a file that an earlier run left; None if there is none that fits. Links are refused."""
     if folder is None:
         return None
     try:

@@ -15,7 +15,7 @@ DESIGN_VERSION = 1
 
 
 def design_to_bytes(operator: Operator, made: dict[str, Any] | None = None) -> bytes:
-    """A design as the bytes of a file; `made` says how it came about, for people."""
+    """A design as the bytes of a file; `made` says how it was made, for people."""
     return to_document(DESIGN, DESIGN_VERSION, {"operator": operator.to_json(), "made": made or {}})
 
 

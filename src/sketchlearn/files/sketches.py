@@ -32,7 +32,7 @@ READ_BY = {"sketch": "load", "design": "load_design", "model": "load_model", "sc
 
 
 class WrongKindError(FormatError):
-    """A file is one of the package's, but of another kind than the one that is wanted."""
+    """A file of the package, but of another kind than expected."""
 
     def __init__(self, wanted: str, found: str) -> None:
         super().__init__(f"it is a {found}, not a {wanted}: skl.{READ_BY[found]} reads it")
@@ -57,7 +57,7 @@ def kind_of(data: bytes) -> str | None:
 
 @contextmanager
 def expecting(wanted: str, data: bytes) -> Iterator[None]:
-    """Says of bytes that are refused what they are instead, where that is known."""
+    """Adds to an error what kind of file the bytes are instead, if it is known."""
     try:
         yield
     except FormatError:
@@ -83,7 +83,7 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
 
 
 def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Operator | None = None) -> Sketch:
-    """The sketch of an unpacked file; an operator that is `known` and is the file's own is not drawn once more."""
+    """The sketch of an unpacked file; if its operator is the `known` one, that is not drawn again."""
     with _refusing("a sketch"):
         form = description["operator"]
         if known is not None and form == known.to_json():
@@ -95,11 +95,11 @@ def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Opera
 
 
 def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> Sketch:
-    """The sketch of an unpacked file whose operator is at hand; a `FormatError` says why one is refused."""
+    """The sketch of an unpacked file with this operator; a `FormatError` says why it is refused."""
     with _refusing("a sketch"):
         count = description["count"]
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
-        sign = "-?" if ledger is not None and ledger.lacking else ""  # shares of noise alone have negative counts
+        sign = "-?" if ledger is not None and ledger.lacking else ""  # distributed noise alone may be negative
         if not isinstance(count, str) or not re.fullmatch(f"0|{sign}[1-9][0-9]{{0,29}}", count):
             raise ValueError("its count is not a decimal number")
         notes: dict[str, Any] = {name: description[name] for name in ("clipped", "heaviest") if name in description}
@@ -109,7 +109,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
         if (unit := ProtectedUnit.from_json(description)) is not None:
             notes["unit"] = unit
         if ledger is not None and (notes or batches or "skipped" in description or operator.keeping is not None):
-            raise ValueError("it is private, but lists what no release tells")
+            raise ValueError("it is private, but has fields that releases do not have")
         sums, bits = tensors["sums"], description["bits"]
         if ledger is not None:
             if bits != 0:
@@ -121,7 +121,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
 
 @loading()
 def operator_from(form: Any, what: str) -> Operator:
-    """The operator of a JSON form that may come from anywhere; a `FormatError` says why another is refused."""
+    """The operator of an untrusted JSON form; a `FormatError` says why it is refused."""
     with _refusing(what):
         operator = _undrawn(form)
         operator.verify(form)
@@ -151,14 +151,14 @@ def _undrawn(form: Any) -> Operator:
 
 
 def kept_rows(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> KeptRows | None:
-    """The rows that the file keeps, as far as its operator keeps any."""
+    """The rows that the file keeps, if its operator keeps any."""
     if (operator.keeping is None) != ("kept_below" not in description):
         raise ValueError("its operator and its rows do not agree on whether rows are kept")
     if operator.keeping is None:
         return None
     below = description["kept_below"]
     if below is not None and (type(below) is not float or not math.isfinite(below)):
-        raise ValueError("the limit of its rows' priorities is no number")
+        raise ValueError("the limit of its rows' priorities is not a number")
     kept = KeptRows(operator.keeping, tensors["rows"], tensors["row_units"], math.inf if below is None else below)
     kept.check()
     return kept
@@ -225,7 +225,7 @@ def merge(
 
 
 class OtherDesignError(FormatError):
-    """A sound file whose operator is another one."""
+    """A valid file with another operator."""
 
 
 class KnownOperator:
@@ -248,13 +248,13 @@ class KnownOperator:
         self._texts = [f'"operator":{text}'.encode() for text in texts]
         # as the header of a file has them
         self._spellings = [json.dumps(text.decode())[1:-1].encode() for text in self._texts]
-        # what stands for the operator's text in a description: no file can know it
+        # random words that replace the operator's text in a description
         self._marks = [secrets.token_hex(16) for _ in texts]
 
     @loading()
     def from_file(self, data: bytes) -> Sketch:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
-        if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # readings of a device, as single bits
+        if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # bits of a device
             return self._of_bits(data)
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
@@ -275,9 +275,9 @@ class KnownOperator:
         return max(map(len, self._spellings))
 
     def spells(self, data: bytes) -> bool:
-        """Whether a file names this very operator, letter by letter, or is of bits: its operator is not parsed then.
+        """Whether the header names this operator literally, or the file has bits: its operator is not parsed then.
 
-        A look at the header, in time proportional to its length. It says nothing else about the file.
+        It takes time proportional to the header's length, and checks nothing else.
         """
         if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):
             return True

@@ -1,12 +1,12 @@
-"""A sample reweighted, as little as possible, so that its features have the sketch's means. No law is assumed.
+"""Calibration weights: a sample reweighted as little as possible so that its mean features are the sketch's.
 
 Rows x_i with weights u_i have features f(x_i), of which the sketch knows the exact means z over all rows. With the
 features centred and scaled by u, Q, and r = (z - u'f) in the same scale,
 
     w = u (1 + Q (Q' diag(u) Q + ridge)^-1 r),
 
-no weight below 0. A mean over all rows is then estimated by sum w_i g(x_i), and only what the features do not tell of
-g is left to chance (Deville and Sarndal 1992).
+no weight below 0. A mean over all rows is then estimated by sum w_i g(x_i); its sampling error is that of the
+residuals of g's regression on the features (Deville and Sarndal 1992).
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ class WeightedRows:
 
     rows: Double  # (S, d)
     weights: Double  # (S,), none of them negative, with sum 1
-    #: (S,): how many equal records each row is, where those are kept as one row; None means one. A row that was drawn
-    #: by chance and stands for others unlike it is one copy, whatever its weight.
+    #: (S,): the number of equal records that each row is; None means one. A sampled row is one, whatever its weight.
     copies: Double | None = None
-    open: Double | None = None  # (S,): how much of each weight is left to chance, 0 (known exactly) to 1; None means 1
+    slack: Double | None = None  # (S,): calibration slack, from 0 (the weight is exact) to 1; None means 1
 
     @classmethod
     def of(cls, rows: object, weights: object = None) -> WeightedRows:
@@ -54,7 +53,7 @@ class WeightedRows:
 
     @property
     def effective_size(self) -> float:
-        """How many rows of equal weights would estimate a mean as well."""
+        """The number of equally weighted rows with the same variance of a mean."""
         return float(1 / np.sum(self.weights**2))
 
 
@@ -62,12 +61,12 @@ RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of a feature's variance
 MOST_FEATURES = 400  # A solution costs the square of the features' number, times the rows.
 HELD_OUT_SHARE = 0.2  # The ridge is chosen by this share of the features.
 ROUNDS = 2  # Weights that were cut off at 0 leave a little to be calibrated again.
-LEAST_DEVIATION = 1e-6  # A feature that varies less tells nothing.
+LEAST_DEVIATION = 1e-6  # A feature that varies less counts as constant.
 
 
 @dataclass(frozen=True)
 class Means:
-    """Means of features over all rows, how noisy they are, and the features of rows."""
+    """Means of Fourier features over all rows, their noise, and the features of rows."""
 
     values: Double  # (features,)
     variance: float  # of the noise in each value
@@ -78,7 +77,7 @@ class Means:
 
     @classmethod
     def of(cls, sketch: Sketch) -> Means:
-        """Some of the sketch's Fourier features: the first ones, the probes along the axes among them."""
+        """The first of the sketch's Fourier features, which include the frequencies along the axes."""
         n_distinct = distinct_records(sketch)
         sketch, operator = fourier_part(sketch)
         wave, some = operator.wave, slice(0, MOST_FEATURES // operator.wave.parts)
@@ -97,10 +96,10 @@ class Means:
         return np.concatenate(parts, axis=1).astype(np.float32)
 
     def spread(self, features: Single, weights: Double) -> Double:
-        """Deviations of the features over all rows, from those of a sample.
+        """Deviations of the features over all rows, estimated from a sample.
 
-        A wave's two parts have the variance 1 - |z|^2 together, z its mean. Where the sample has less, it lacks rare
-        rows, and a deviation read off it would let one row take the weight of all of them (a tenth of digits' 1797).
+        A wave's two parts have the variance 1 - |z|^2 together, z its mean. A sample with less lacks rare rows; its
+        own deviation would give their weight to a single row (a tenth of digits' 1797).
         """
         center = (weights @ features).astype(np.float32)
         squares = (weights @ (features - center) ** 2).reshape(-1, self.omega.shape[1])
@@ -111,10 +110,9 @@ class Means:
 
 
 def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.Generator) -> list[WeightedRows]:
-    """Samples with weights under which their features agree with the sketch.
+    """Samples with calibration weights.
 
-    The ridge is the one that predicts best, from the first sample, features that were not calibrated on. Rows beside
-    expected statistics keep the weights that they were drawn with.
+    The ridge is chosen by held-out features of the first sample. Rows beside expected statistics keep their weights.
     """
     if part_of(sketch, ExpectedStatistics) is not None:
         return list(samples)
@@ -131,13 +129,12 @@ def calibrated(sketch: Sketch, samples: Sequence[WeightedRows], rng: np.random.G
     return result
 
 
-def left_to_chance(
+def calibration_residuals(
     sketch: Sketch, sample: WeightedRows, values: Double, rng: np.random.Generator
 ) -> tuple[Double, Double]:
-    """What calibration leaves of values, (rows, q): residuals of their regression on the features.
+    """Residuals of values, (rows, q), in their regression on the features; and variances due to noise in the means.
 
-    A mean of values over calibrated rows errs as one of the residuals does over the rows as they were drawn; and, by
-    the variance that is returned last, as noise in the sketch's means makes it.
+    A mean over calibrated rows has the sampling error of the residuals' mean over the rows as drawn, and this noise.
     """
     means = Means.of(sketch)
     features = means.features(sample.rows)
@@ -155,7 +152,7 @@ def left_to_chance(
 
 
 def _ridge(means: Means, sample: WeightedRows, features: Single, rng: np.random.Generator) -> float:
-    """The ridge that predicts best features that were not calibrated on."""
+    """The ridge that predicts held-out features best."""
     held = np.asarray(rng.random(features.shape[1]) < HELD_OUT_SHARE)
     if not 2 <= np.sum(held) < len(held):
         return RIDGES[-1]
@@ -168,16 +165,16 @@ def _ridge(means: Means, sample: WeightedRows, features: Single, rng: np.random.
 def _regression(
     sample: WeightedRows, features: Single, variance: float, spread: Double
 ) -> tuple[Double, Single, NDArray[np.bool_], Double, Double, float] | None:
-    """What weights may change by, scaled features, which those are, their products, noise; None if all is certain."""
+    """Slack of weights, scaled features, their places, their products, noise, total slack; None without slack."""
     start = sample.weights
-    loose = start if sample.open is None else start * sample.open
+    loose = start if sample.slack is None else start * sample.slack
     left = float(loose.sum())
     if left <= 0:
         return None
     clear = spread > LEAST_DEVIATION
     middle = (loose @ features) / left
     q = np.asarray((features - middle.astype(np.float32))[:, clear] / spread[clear].astype(np.float32), np.float32)
-    # what noise in the means would change is left alone: a sample of n rows knows them to 1 / n
+    # noise in the means counts relative to the sampling error, 1 / n for n rows
     noise = variance / spread[clear] ** 2 * left / float(np.sum(loose**2))
     normal = ((q * loose[:, None].astype(np.float32)).T @ q).astype(np.float64)
     return loose, q, clear, normal, noise, left
@@ -186,10 +183,7 @@ def _regression(
 def _weights(
     sample: WeightedRows, features: Single, means: Double, variance: float, spread: Double, ridges: tuple[float, ...]
 ) -> list[Double]:
-    """Weights near those of the sample, under which features of this spread have their means: for each of the ridges.
-
-    Weights change as far as they are open to chance; those of rows that were kept for certain stay.
-    """
+    """Calibration weights for each of the ridges. Rows that were included for certain keep their weights."""
     start, regression = sample.weights, _regression(sample, features, variance, spread)
     if regression is None:
         return [start] * len(ridges)

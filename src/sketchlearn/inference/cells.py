@@ -1,4 +1,4 @@
-"""The cells of a sketch: how many records each holds, and their exact means and squares in all columns."""
+"""Voronoi cells of a sketch: the number of records in each, and their exact means and squares in all columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.cell_sums import CellSums
@@ -19,18 +20,26 @@ from sketchlearn.inference.kmeans import FINE_SHARE, nearest
 from sketchlearn.inference.moments import part_of
 from sketchlearn.sketch.sums import Sketch
 
-MOST_WIDER_RATIO = 1.3  # of the squared distance within cells to that of the sample, which has a little less by chance
-MOST_ADDED_COST = 0.1  # of all that clusters cost, by cells that are wider: many small ones may be, and do no harm
+LARGEST_WIDTH_RATIO = 1.3  # of squared distances within cells to the sample's, which are a little smaller by chance
+LARGEST_ADDED_COST = 0.1  # by wider cells, relative to the cost of the clusters: many small wide cells do no harm
 MOST_CLIPPED = 1e-3  # of the records
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
-NO_ERRORS_OF_CELLS = "cells do not tell them: learn from frequencies, with n_directions=None"
-NO_DISTANCES_OF_CELLS = "cells do not tell it: score rows, or learn from frequencies, with n_directions=None"
 FROM_ALL_OVER = "design it on a sample from all over the data"
+
+
+def from_frequencies() -> str:
+    """What to do where cells do not tell something."""
+    return f"learn from frequencies, with {Parameter('n_directions', None)}"
+
+
+def no_distances_of_cells() -> str:
+    """Why there is no mean distance of the records."""
+    return f"cells do not tell it: score rows, or {from_frequencies()}"
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a sketch that hold records: shares, mean rows, and mean squares about those."""
+    """The cells of a sketch that hold records: their shares, mean rows, and mean squared deviations."""
 
     operator: CellSums
     shares: Double
@@ -78,9 +87,9 @@ class Cells:
         return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
 
     def too_close(self, points: Double) -> bool:
-        """Whether points are so close together, for how far out they are, that float32 does not tell which is nearest.
+        """Whether float32 cannot resolve which point is nearest: points close together, relative to their size.
 
-        Where records lie farther from them, wrong ones cost little beside that.
+        Where records lie farther away than the points from each other, a wrong choice costs little.
         """
         within, means = float(self.shares @ self.within), self.scaled
         around = float(self.shares @ np.sum((means - self.shares @ means) ** 2, axis=1))
@@ -109,7 +118,7 @@ class Cells:
     def error_of_noise(self, centers: Double) -> float:
         """The squared error that noise adds to centers, which are means of the cells nearest to them, per record.
 
-        Centers are in units. It is relative to that of the records, as far as the sample and the cells tell it.
+        Centers are in units. It is relative to the estimated squared error of the records.
         """
         if not self.noise:
             return 0.0
@@ -122,14 +131,14 @@ class Cells:
         return float(added) / max(self.operator.spread + float(self.shares @ squares), 1e-300)
 
     def members(self, centers: Double) -> Members:
-        """Which of some centers, of all columns, each cell is nearest to."""
+        """The assignment of cells to the nearest of some centers, of all columns."""
         return Members(nearest(self.scaled, centers[:, self.counted] / self.units)[0], self.shares, len(centers))
 
     def require(self, k: int) -> None:
         """Refuses more clusters than there are cells."""
         if k > len(self):
             raise ValueError(
-                f"a sketch with records in {len(self):,} cells cannot tell {k:,} clusters or components: ask for "
+                f"a sketch with records in {len(self):,} cells cannot recover {k:,} clusters or components: ask for "
                 "fewer, or design the sketch for as many"
             )
 
@@ -138,13 +147,13 @@ class Cells:
         return float(self.shares @ (self.within + nearest(self.scaled, centers)[1]))
 
     def doubts(self, cost: float) -> tuple[str, ...]:
-        """What to say of records that are not like those that the cells were made for, in clusters of such a cost."""
+        """Warnings about records unlike those of the design's sample, in clusters of this cost."""
         found = []
         added = (1 - 1 / self.wider) * float(self.shares @ self.within) if self.wider else 0.0
-        if self.wider > MOST_WIDER_RATIO and added > MOST_ADDED_COST * cost:
+        if self.wider > LARGEST_WIDTH_RATIO and added > LARGEST_ADDED_COST * cost:
             found.append(
                 f"records lie {in_digits(math.sqrt(self.wider), 2)} times as far from the means of their cells as the "
-                f"rows that the sketch was designed on, so that clusters may be poor: {FROM_ALL_OVER}"
+                f"rows of the design's sample, so clusters may be poor: {FROM_ALL_OVER}"
             )
         if self.clipped > MOST_CLIPPED:
             found.append(f"{self.clipped:.1%} of the records lie beyond the design's range, and were clipped")
@@ -153,7 +162,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Members:
-    """Which cluster each of some points belongs to, and the points' shares of the records."""
+    """Points assigned to clusters, and the points' shares of the records."""
 
     owners: NDArray[Any]
     shares: Double
@@ -165,7 +174,7 @@ class Members:
         return np.bincount(self.owners, self.shares, minlength=self.k).astype(np.float64)
 
     def means(self, values: Double) -> Double:
-        """Of values of the points, cluster by cluster: (k, columns); those of all points, where a cluster has none."""
+        """Means of the points' values by cluster, (k, columns); an empty cluster has those of all points."""
         totals, sizes = np.zeros((self.k, values.shape[1])), self.sizes
         np.add.at(totals, self.owners, self.shares[:, None] * values)
         everywhere = self.shares @ values
@@ -177,16 +186,16 @@ class Members:
         return np.sqrt(self.means(within + away**2))
 
 
-LEAST_GAP = 1.0  # Far records of clusters with tails are spread more widely than that, and no cluster of their own.
+LEAST_GAP = 1.0  # deviations; distant records of a heavy-tailed cluster are spread more widely than this
 NO_COVARIANCES = (
-    "the design does not tell what lies within cells, as it is of few rows, many columns in many cells, or an earlier "
-    "version: design it on more rows, or for fewer clusters"
+    "the design has no covariances within cells: it has few rows, many columns in many cells, or is of an earlier "
+    "version. Design it on more rows, or for fewer clusters"
 )
 
 
 @dataclass(frozen=True)
 class CellClusters:
-    """Clusters of cells: shares, places of their centers, and covariances of their records, in some directions."""
+    """Clusters of cells: shares, centers, and covariances of their records, in principal components."""
 
     shares: Double  # (k,)
     places: Double  # (k, directions)
@@ -195,7 +204,7 @@ class CellClusters:
 
     @classmethod
     def of_each(cls, cells: Cells) -> CellClusters | None:
-        """Each cell as a cluster of its own; None where the design does not tell what lies within cells."""
+        """Each cell as a cluster of its own; None if the design has no covariances within cells."""
         operator, noted = cells.operator, cells.operator.sampled_cells
         if noted is None:
             return None
@@ -206,7 +215,7 @@ class CellClusters:
 
     @classmethod
     def of(cls, cells: Cells, members: Members) -> CellClusters | None:
-        """Clusters of cells; None where the design does not tell what lies within cells."""
+        """Clusters of cells; None if the design has no covariances within cells."""
         each = cls.of_each(cells)
         if each is None:
             return None
@@ -218,7 +227,7 @@ class CellClusters:
         return cls(members.sizes, centers, covariances, counts.astype(np.float64))
 
     def gaps(self) -> Double:
-        """How many of its own deviations each center lies from the border to each other: (k, k); infinite to itself."""
+        """The distance of each center from each border, in deviations of its cluster: (k, k); infinite to itself."""
         apart = self.places[:, None] - self.places[None]
         squares = np.sum(apart**2, axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,21 +237,21 @@ class CellClusters:
         return np.asarray(found)
 
     def variances(self, directions: Double) -> Double:
-        """Of each cluster's records along a direction to each other, times its squared length: (k, others)."""
+        """Variances of each cluster along directions to others, times their squared lengths: (k, others)."""
         return np.asarray(np.einsum("abi,aij,abj->ab", directions, self.covariances, directions, optimize=True))
 
     def overlaps(self) -> Double:
-        """About how far records beyond a cluster's borders could move its center, in deviations of its records."""
+        """About how far records beyond its borders could move a cluster's center, in deviations of the cluster."""
         gaps = np.minimum(self.gaps(), 1e3)
         reach = ndtr(-gaps) * np.maximum(gaps, 1.0)
         np.fill_diagonal(reach, 0.0)
         return np.asarray(np.sqrt(np.sum(reach**2, axis=1)))  # others lie in other directions
 
     def gains(self) -> Double:
-        """What it gains to tell two clusters apart, in nats per record of both: (k, k).
+        """The gain in likelihood of two clusters over one in their place, in nats per record of both: (k, k).
 
-        Along the line through their centers, two Gaussians of one variance stand beside one for both, and each record
-        knows its own. Nothing is gained where the border lies within one deviation of a center.
+        Along the line through the centers, two Gaussians of one variance are compared with a single one; records are
+        assigned. There is no gain where the border lies within one deviation of a center.
         """
         apart = self.places[:, None] - self.places[None]
         squares = np.maximum(np.sum(apart**2, axis=2), 1e-300)
@@ -259,18 +268,17 @@ class CellClusters:
         return np.asarray(found)
 
     def joined(self, a: int, b: int) -> CellClusters:
-        """The same with two clusters as one, in the place of the first."""
+        """The clusters with two of them merged, in the place of the first."""
         pair = [a, b]
         share = self.shares[pair].sum()
         weights = self.shares[pair] / share
         place = weights @ self.places[pair]
         away = self.places[pair] - place
         covariance = np.einsum("a,aij->ij", weights, self.covariances[pair] + away[:, :, None] * away[:, None])
-        left = np.delete(np.arange(len(self.shares)), b)
-        at = int(np.flatnonzero(left == a)[0])
         found = CellClusters(
-            self.shares[left], self.places[left], self.covariances[left].copy(), self.n_sampled[left].copy()
+            *(np.delete(part, b, axis=0) for part in (self.shares, self.places, self.covariances, self.n_sampled))
         )
+        at = a - (b < a)
         found.shares[at], found.places[at], found.covariances[at] = share, place, covariance
         found.n_sampled[at] = self.n_sampled[pair].sum()
         return found

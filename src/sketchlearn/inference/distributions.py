@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from sketchlearn.kernels import dispatch as kernel
 
 
 class FrequencySet:
-    """The frequencies omega, one per row, in radians, and the shifts of their phases."""
+    """Frequencies omega, one per row, in radians, and the shifts of their phases."""
 
     def __init__(self, omega: NDArray[Any], shift: NDArray[Any] | None = None) -> None:
         self.omega: Single = np.ascontiguousarray(omega, np.float32)
@@ -62,7 +63,7 @@ class FrequencySet:
     ) -> tuple[Single, Single]:
         """exp(-exponent) times cos and sin of omega . location + shift: two arrays of shape (locations, m).
 
-        `space`, of shape (3, locations, m), is where phases, cosines and sines go; fresh memory otherwise.
+        `space`, of shape (3, locations, m), is memory for phases, cosines and sines.
         """
         if space is None:
             space = np.empty((3, len(locations), len(self)), np.float32)
@@ -105,7 +106,7 @@ class Model(ABC):
 
     @abstractmethod
     def covariances(self, shapes: Double, n_features: int) -> Double:
-        """Covariance of each row of shapes (for stable laws, of the Gaussian they would be at alpha = 2)."""
+        """Covariance of each row of shapes (for stable distributions, that of the Gaussian with alpha = 2)."""
 
     def bounds(self, n_features: int, least_variance: float) -> tuple[Double | float, Double | float]:
         """Lower and upper bounds of one shape's parameters."""
@@ -116,11 +117,11 @@ class Model(ABC):
         return np.zeros((len(shapes), len(frequencies), 0), np.float32)
 
     def moved(self, shapes: Double, step: Double) -> Double:
-        """Shapes after a step in coordinates that suit them (a row per row of shapes); as they are by default."""
+        """Shapes after a step in their coordinates (a row per row of shapes); unchanged by default."""
         return shapes
 
     def deviations(self, shapes: Double, others: Double) -> Double:
-        """How far shapes are from others, in the coordinates of `moved` (a row per row of shapes)."""
+        """The difference of shapes from others, in the coordinates of `moved` (a row per row of shapes)."""
         return shapes[:, :0]
 
     def in_units(self, unit: Double) -> Model:
@@ -139,9 +140,20 @@ class Model(ABC):
     def draw(self, shapes: Double, size: tuple[int, int], rng: np.random.Generator) -> Double:
         """Random vectors around zero of shape (rows of shapes, *size): independent copies of each component's noise."""
         n, d = size
-        values, vectors = np.linalg.eigh(self.covariances(shapes, d))
-        factors = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+        factors = square_roots(self.covariances(shapes, d))
         return np.asarray(rng.standard_normal((len(factors), n, d)) @ factors.transpose(0, 2, 1))
+
+
+def map_eigenvalues(matrices: Double, function: Callable[[Double], Double]) -> Double:
+    """Symmetric matrices with a function applied to their eigenvalues."""
+    values, vectors = np.linalg.eigh(matrices)
+    return np.asarray((vectors * function(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+def square_roots(covariances: Double) -> Double:
+    """A factor F of each covariance F F'."""
+    values, vectors = np.linalg.eigh(covariances)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0))[..., None, :])
 
 
 class SphericalGaussian(Model):
@@ -150,15 +162,15 @@ class SphericalGaussian(Model):
     def n_shape(self, n_features: int) -> int:
         return 1
 
-    def _squares(self, frequencies: FrequencySet) -> Single:
-        """What a shape is multiplied with, (m, length of a shape): psi = shapes . squares / 2."""
-        return frequencies.lengths[:, None]
-
     def exponents(self, shapes: Double, frequencies: FrequencySet) -> Single | None:
         return np.asarray((0.5 * shapes).astype(np.float32) @ self._squares(frequencies).T)
 
-    def quadratics(self, frequencies: FrequencySet) -> Single | None:
+    def quadratics(self, frequencies: FrequencySet) -> Single:
         return frequencies.half_lengths
+
+    def _squares(self, frequencies: FrequencySet) -> Single:
+        """The matrix (m, length of a shape) with psi = shapes @ squares' / 2, in the layout of the frequencies."""
+        return frequencies.lengths[:, None]
 
     def shapes_of(self, covariances: Double) -> Double:
         return np.asarray(np.trace(covariances, axis1=1, axis2=2)[:, None] / covariances.shape[1])
@@ -185,11 +197,11 @@ class DiagonalGaussian(SphericalGaussian):
     def n_shape(self, n_features: int) -> int:
         return n_features
 
+    def quadratics(self, frequencies: FrequencySet) -> Single:
+        return frequencies.half_squares
+
     def _squares(self, frequencies: FrequencySet) -> Single:
         return frequencies.squares
-
-    def quadratics(self, frequencies: FrequencySet) -> Single | None:
-        return frequencies.half_squares
 
     def shapes_of(self, covariances: Double) -> Double:
         return np.diagonal(covariances, axis1=1, axis2=2).copy()
@@ -273,14 +285,13 @@ class FullGaussian(Model):
         symmetric = np.zeros(factors.shape)
         symmetric[:, i, j] = step
         symmetric[:, j, i] = step
-        values, vectors = np.linalg.eigh(symmetric)
-        root = (vectors * np.exp(0.5 * np.clip(values, -1.0, 1.0))[:, None, :]) @ vectors.transpose(0, 2, 1)
+        root = map_eigenvalues(symmetric, lambda values: np.exp(0.5 * np.clip(values, -1.0, 1.0)))
         return np.asarray((factors @ root).reshape(shapes.shape))
 
     def deviations(self, shapes: Double, others: Double) -> Double:
         seen = np.linalg.solve(_factors(others), _factors(shapes))
-        values, vectors = np.linalg.eigh(seen @ seen.transpose(0, 2, 1))
-        logarithms = (vectors * np.log(np.maximum(values, 1e-300))[:, None, :]) @ vectors.transpose(0, 2, 1)
+        squares = seen @ seen.transpose(0, 2, 1)
+        logarithms = map_eigenvalues(squares, lambda values: np.log(np.maximum(values, 1e-300)))
         return np.asarray(logarithms[:, *np.triu_indices(seen.shape[1])])
 
 
@@ -343,7 +354,7 @@ def _factors(shapes: Double) -> Double:
 
 
 def n_parameters(k: int, d: int, covariance_type: str) -> int:
-    """How many numbers a mixture of k Gaussians in d columns has.
+    """The number of free parameters of a mixture of k Gaussians in d columns.
 
     >>> n_parameters(2, 3, "diag")
     13
@@ -358,9 +369,9 @@ LARGEST_ALPHA_STEP = 0.3  # One Gauss-Newton step changes alpha by at most this 
 
 
 class SymmetricStable(Model):
-    """The elliptical alpha-stable law around c: psi = q^(alpha / 2), q = sum over coordinates of v omega^2 / 2.
+    """The elliptical symmetric alpha-stable distribution: psi = q^(alpha / 2), q = the sum of v omega^2 / 2.
 
-    The shape is (v, alpha), 0.5 <= alpha <= 2; alpha = 2 is the Gaussian N(c, diag(v)), alpha = 1 the Cauchy law.
+    The shape is (v, alpha), 0.5 <= alpha <= 2; alpha = 2 is the Gaussian N(c, diag(v)), alpha = 1 is Cauchy.
     A draw is the square root of a one-sided stable number times a Gaussian vector (sub-Gaussian representation).
     """
 
@@ -420,7 +431,7 @@ class SymmetricStable(Model):
 class IndependentStable(SymmetricStable):
     """Coordinates that are independent symmetric stable numbers of one alpha: psi = sum of (v omega^2 / 2)^(alpha / 2).
 
-    In one column it is the elliptical law; in more, its tails lie along the axes.
+    In one column it is the elliptical distribution; in more, its tails lie along the axes.
     """
 
     def _powers(self, shapes: Double, frequencies: FrequencySet) -> tuple[Single, Single, Single]:
@@ -457,7 +468,7 @@ def one_sided(alpha: float, u: Double, v: Double) -> Double:
     return np.asarray(np.exp(np.clip(logs, -600, 600)))
 
 
-LEAST_RELATIVE_WEIGHT = 1e-6  # A component that weighs less, relative to the heaviest, is numerical noise.
+LEAST_RELATIVE_WEIGHT = 1e-6  # A lighter component, relative to the heaviest, is numerical noise.
 
 
 @dataclass
@@ -487,8 +498,13 @@ class Mixture:
         cosines, sines = self.waves(frequencies)
         return self.weights @ cosines.astype(np.float64) + 1j * (self.weights @ sines.astype(np.float64))
 
+    def component_characteristics(self, frequencies: FrequencySet) -> NDArray[np.complex128]:
+        """The characteristic function of each component, shifts of the phases included: (components, m)."""
+        cosines, sines = self.waves(frequencies)
+        return cosines.astype(np.float64) + 1j * sines.astype(np.float64)
+
     def sketch(self, operator: FourierFeatures) -> NDArray[Any]:
-        """The mean sketch that such records have on average, under the operator's wave and dither.
+        """The expected sketch of such records, under the operator's wave and dither.
 
         Higher harmonics of the wave average out over the dither, so only the first, F_1, is counted.
         """
@@ -503,7 +519,7 @@ class Mixture:
         return np.broadcast_to(own, (len(self), *own.shape[1:])).copy()
 
     def variances(self) -> Double:
-        """Variance of each component along each column; one covariance is made at a time, as they may be large."""
+        """Variance of each component in each column, without keeping all covariances in memory."""
         shapes = self.shapes[:1] if self.model.tied else self.shapes
         own = [self.model.covariances(shape[None], self.locations.shape[1])[0].diagonal() for shape in shapes]
         return np.broadcast_to(np.stack(own), self.locations.shape).copy()
@@ -518,11 +534,11 @@ class Mixture:
         return Mixture(self.model, self.weights[which], self.locations[which], shapes)
 
     def untied(self) -> Mixture:
-        """The same mixture of diagonal Gaussians, with a shape for each component instead of one for all."""
+        """The mixture of diagonal Gaussians with a shape for each component instead of one for all."""
         return replace(self, model=DiagonalGaussian(), shapes=np.repeat(self.shapes, len(self), axis=0))
 
     def heavy(self) -> Mixture:
-        """The components that have weight, their weights made to sum to one."""
+        """The components that have weight, with weights normalised to a sum of one."""
         kept = self.some(self.weights > LEAST_RELATIVE_WEIGHT * self.weights.max())
         return replace(kept, weights=kept.weights / kept.weights.sum())
 
@@ -535,3 +551,43 @@ class Mixture:
             shape = self.shapes[0 if self.model.tied else component]
             rows[labels == component] += self.model.draw(shape[None], (count, rows.shape[1]), rng)[0]
         return rows, labels
+
+
+def merge_components(weights: Double, means: Double, covariances: Double, k: int) -> tuple[Double, Double, Double]:
+    """k Gaussians with the moments of the given ones; covariances are matrices, or variances (components, d).
+
+    Each step merges the pair for which Runnalls' bound on the Kullback-Leibler divergence is least (IEEE Transactions
+    on Aerospace and Electronic Systems 43, 2007).
+    """
+    n, diagonal = len(weights), covariances.ndim == 2
+    weights, means, flat = weights.copy(), means.copy(), covariances.reshape(n, -1).copy()
+
+    def log_determinants(some: Double) -> Double:
+        if diagonal:
+            return np.asarray(np.sum(np.log(some), axis=1))
+        return np.linalg.slogdet(some.reshape(-1, *covariances.shape[1:]))[1]
+
+    def merged(i: int, others: NDArray[np.integer]) -> tuple[Double, Double, Double]:
+        """Weights, means and covariances of component i merged with each of the others."""
+        total, away = weights[i] + weights[others], means[others] - means[i]
+        a, b = (weights[i] / total)[:, None], (weights[others] / total)[:, None]
+        outer = away**2 if diagonal else (away[:, :, None] * away[:, None, :]).reshape(-1, flat.shape[1])
+        return total, a * means[i] + b * means[others], a * flat[i] + b * flat[others] + a * b * outer
+
+    def bounds(i: int, others: NDArray[np.integer]) -> Double:
+        """Twice Runnalls' bound for component i and each of the others."""
+        total, _, own = merged(i, others)
+        return np.asarray(total * log_determinants(own) - weights[i] * logs[i] - weights[others] * logs[others])
+
+    logs, costs, alive = log_determinants(flat), np.full((n, n), np.inf), np.arange(n)
+    for row in range(n):
+        costs[row, :row] = bounds(row, alive[:row])
+    while len(alive) > k:
+        i, j = divmod(int(np.argmin(costs)), n)
+        (weights[i],), (means[i],), (flat[i],) = merged(i, np.array([j]))
+        logs[i] = log_determinants(flat[[i]])[0]
+        costs[j, :] = costs[:, j] = np.inf
+        alive = alive[alive != j]
+        others = alive[alive != i]
+        costs[np.maximum(i, others), np.minimum(i, others)] = bounds(i, others)
+    return weights[alive], means[alive], flat[alive].reshape(-1, *covariances.shape[1:])

@@ -16,8 +16,15 @@ from scipy.special import expit, logsumexp
 from sketchlearn.core.arrays import Double
 from sketchlearn.features.expected_statistics import GaussianParts, Gaussians, Moments, mean_features
 from sketchlearn.inference.calibration import WeightedRows
-from sketchlearn.inference.distributions import IndependentStable, Mixture, SymmetricStable, n_parameters
-from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows
+from sketchlearn.inference.distributions import (
+    IndependentStable,
+    Mixture,
+    SymmetricStable,
+    map_eigenvalues,
+    merge_components,
+    n_parameters,
+)
+from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows, systematic_draws
 
 MOST_DEVIATIONS = 1e100  # The square of a larger number overflows.
 LEAST_DEVIATION = 1e-150  # Its logarithm is finite.
@@ -25,13 +32,13 @@ ANGLE_NODES, EXPONENTIAL_NODES, TABLE_RADII = 160, 100, 300
 LARGEST_LOGARITHM = 40.0  # Nodes farther out have no weight.
 LEAST_NODE_WEIGHT = 1e-25  # Lighter nodes, relative to the heaviest, are left out.
 RESOLUTION = 20.0  # The table is finest within a twentieth of the unit, as small alphas have sharp peaks.
-LARGEST_RADIUS = 1e8  # Beyond it, the density is the power law that it is nearly everywhere.
+LARGEST_RADIUS = 1e8  # Beyond it, the density is a power of the radius.
 TABLES_KEPT = 256  # of 10 kB each: every block of rows asks for those of its components
 LEAST_EIGENVALUE = 1e-12  # of a correlation matrix, where rounding leaves zero or a negative one
 
 
 def log_likelihoods(rows: Double, mixture: Mixture) -> Double:
-    """Log-likelihood of each row, (S,), for mixtures of Gaussians or stable laws. Finite, whatever the mixture is."""
+    """Log-likelihood of each row, (S,), for Gaussian or stable mixtures; always finite."""
     logs = log_densities(rows, mixture) + np.log(np.maximum(mixture.weights, 1e-300))
     return np.asarray(logsumexp(logs, axis=1))
 
@@ -52,7 +59,7 @@ def cholesky_log_densities(rows: Double, means: Double, factors: Double) -> Doub
 
 
 def diagonal_log_densities(rows: Double, means: Double, variances: Double) -> Double:
-    """The same of Gaussians with these variances, (k, columns), by matrix products: for many columns."""
+    """The same for Gaussians with these variances, (k, columns), by matrix products: fast for many columns."""
     middle = means.mean(axis=0)
     away, centers, inverse = rows - middle, means - middle, 1 / variances
     constant = np.sum(np.log(2 * np.pi * variances) + centers**2 * inverse, axis=1)
@@ -60,7 +67,7 @@ def diagonal_log_densities(rows: Double, means: Double, variances: Double) -> Do
 
 
 def _gaussian_density(rows: Double, mixture: Mixture, component: int) -> Double:
-    """Log-density of a Gaussian, computed from correlations, so that units of columns do not matter."""
+    """Log-density of a Gaussian, computed from correlations to be independent of the columns' units."""
     d = rows.shape[1]
     covariance = mixture.model.covariances(mixture.shapes, d)[0 if mixture.model.tied else component]
     away, scales = _standardised(rows, mixture.locations[component], np.diag(covariance))
@@ -93,11 +100,11 @@ def _standardised(rows: Double, location: Double, variances: Double) -> tuple[Do
 
 
 def stable_log_density(radius: Double, n_features: int, alpha: float) -> Double:
-    """Log-density at these distances from the center of the law of psi = (|omega|^2 / 2)^(alpha / 2).
+    """Log-density at these distances from the center of the stable distribution of psi = (|omega|^2 / 2)^(alpha / 2).
 
-    Gaussians are averaged over their variance, Kanter's function of an angle and of an exponential number. Nodes are
-    equally spaced in the logarithms that reach all of its tails, so that the density is right in the center and in the
-    tails: within 1e-4 for alphas from 0.8 to 1.98 (one column), within 1e-3 for others.
+    Gaussians are averaged over their variance, Kanter's function of an angle and an exponential number, on a grid
+    of logarithms that reaches all tails. The error is below 1e-4 for alphas from 0.8 to 1.98 in one column, and below
+    1e-3 otherwise.
     """
     d = n_features
     if alpha >= 2 - 1e-9:
@@ -119,7 +126,7 @@ def _stable_table(n_features: int, alpha: float) -> CubicSpline:
 
 
 def _variances(a: float) -> tuple[Double, Double]:
-    """Logarithms of the one-sided law's numbers, E exp(-s A) = exp(-s^a), and their weights."""
+    """Logarithms of values of the one-sided stable distribution, E exp(-s A) = exp(-s^a), and their weights."""
     place = np.linspace(-LARGEST_LOGARITHM, LARGEST_LOGARITHM, ANGLE_NODES)
     angle, to_pi = np.pi * expit(place), np.pi * expit(-place)
     by_angle = (
@@ -139,9 +146,9 @@ LEAST_LEFT = 1e-9  # part of a component, or of its variance, that is left after
 
 
 class Full:
-    """Covariances (k, d, d); other kinds restrict them.
+    """Covariances (k, d, d). Subclasses restrict them and may store them in another form.
 
-    The parameters of a kind are one array, in a form of its own; `floor` is added to variances.
+    `floor` is added to variances.
     """
 
     per_column_units = True  # columns may be measured in different units without changing the family
@@ -167,11 +174,11 @@ class Full:
         return squares, -2 * np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)
 
     def left_out(self, rows: Double, means: Double, parameters: Double, removed: Double, sizes: Double) -> Pair:
-        """Squared distances and log-determinants, both (S, k), after each row's own part was removed from components.
+        """Squared distances and log-determinants, both (S, k), of each row in components fitted without the row.
 
-        `removed` (S, k) is what a row contributes to the `sizes` of components. Without it a component has the size
-        n' = n - a, the mean c - a e / n', e = x - c, and the scatter n C - (a n / n') e e'; what the floor adds to the
-        covariance C grows by n / n'. Sherman and Morrison's formula gives the rest.
+        `removed` (S, k) is the part of a row in the `sizes` of components. Without it a component has the size
+        n' = n - a, the mean c - a e / n', e = x - c, and the scatter n C - (a n / n') e e'; the floor in the covariance
+        C grows by n / n'. The rest is Sherman and Morrison's formula.
         """
         squares, determinants = self.distances(rows, means, parameters)
         left, growth = _left(removed, sizes)
@@ -288,7 +295,7 @@ class Known(Tied):
 
 
 def _left(removed: Double, sizes: Double) -> Pair:
-    """What is left of the sizes of components, and how many times larger they were."""
+    """The remaining sizes of components, and the ratios of the sizes before to these."""
     left = np.maximum(sizes - removed, LEAST_LEFT * sizes)
     return left, sizes / left
 
@@ -297,22 +304,22 @@ def _left(removed: Double, sizes: Double) -> Pair:
 LEARNED: dict[str, Full] = {"spherical": Spherical(), "diag": Diagonal(), "full": Full(), "tied": Tied()}
 
 
-#: Added to variances, in units of the columns' variances; what suits the rows is chosen. With 1e-3 alone, 15 % of 67
+#: Candidates for the constant added to variances, in units of the columns' variances. With 1e-3 alone, 15 % of 67
 #: public tables were more than 0.05 nats a row behind scikit-learn (n_init=3, reg_covar=1e-3) with full covariances;
-#: with these, 4 %. (Another seed of scikit-learn's own: 18 %.)
+#: with these, 4 %. (With another seed of scikit-learn itself: 18 %.)
 FLOORS = (1e-3, 3e-4, 3e-3, 1e-2, 3e-2, 1e-1)
-#: Those that are tried in turn where the least of them suits best: flat clusters, 300 times as long as thick, were 0.7
-#: nats behind scikit-learn (reg_covar=1e-6) without.
+#: Tried in turn if the least of them is best: without, flat clusters, 300 times as long as thick, were 0.7 nats behind
+#: scikit-learn (reg_covar=1e-6).
 FINER_FLOORS = (1e-4, 1e-5, 1e-6)
 TOLERANCE, MOST_WEIGHTED_STEPS = 1e-3, 100  # those of scikit-learn; nats a row
-STARTS_PER_INIT = 4  # cheap starts, on few rows, for each one that scikit-learn would run on all of them
-#: Starts see so many rows, or more while rows times columns^2 are so few.
+STARTS_PER_INIT = 4  # cheap starts, on few rows, for each of scikit-learn's on all rows
+#: Starts use this many rows, or more while rows times columns^2 are fewer than the second.
 WEIGHTED_ROWS_FOR_STARTS, PRODUCTS_FOR_STARTS = 3000, 1_000_000
-FIRST_WEIGHTED_STEPS = 10  # of every start, before the best are taken further
-TRIAL_STEPS = 10  # on all rows, of those that were best on few
+FIRST_WEIGHTED_STEPS = 10  # of every start
+TRIAL_STEPS = 10  # on all rows, of the best starts
 FLOOR_STEPS = 30  # with each floor
-FINALISTS = 4  # starts that are taken further, and half as many with every floor
-COMPONENTS_OF_ONE_START = 40  # From here on there is one start where there are four for ten: k = 100 took 13 s.
+FINALISTS = 4  # starts that continue; half as many are run with every floor
+COMPONENTS_OF_ONE_START = 40  # From here on there is one start per init, and four for ten: k = 100 took 13 s.
 LEAST_WEIGHT = 1e-10  # of a component that still has rows
 
 Start = tuple[Double, Double, Double]  # weights (k,), means (k, d), covariances (k, d, d)
@@ -326,7 +333,7 @@ class EmFit:
     means: Double  # (k, d)
     covariances: Double  # (k, d, d)
     log_likelihood: float  # weighted mean over the rows, in nats
-    left_out: float  # the same, each row under the mixture without its own part in it: what new rows can expect
+    left_out: float  # the same by approximate leave-one-out: an estimate for new rows
     converged: bool  # whether the last step gained less than the tolerance
 
 
@@ -341,15 +348,12 @@ def weighted_em(
     n_init: int = 3,
     floors: Sequence[float] = FLOORS,
 ) -> EmFit:
-    """The best of several runs of EM on weighted rows.
+    """The best of several runs of EM on weighted rows, by leave-one-out likelihood.
 
-    Runs differ in where they start (k-means of the rows, and `starts`) and in how much is added to variances
-    (`floors`, in units of the columns' variances). The likelihood of rows that were left out chooses among them: the
-    likelihood itself prefers components of two or three rows.
-
-    Rows without weight do not count; of a row that stands for several equal records, one is left out. The type of the
-    covariances is "spherical", "tied", "diag", "full", or "known", with the `covariance` (d, d). `n_init` is how
-    thoroughly to search; 0 means from `starts` alone.
+    Runs differ in their starts (k-means of the rows, and `starts`) and in the constant added to variances (`floors`, in
+    units of the columns' variances). The likelihood itself would prefer components of two or three rows. Of a row that
+    stands for several equal records, one is left out. The type of the covariances is "spherical", "tied", "diag",
+    "full", or "known", with the `covariance` (d, d). With `n_init=0`, only `starts` are used.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.standard_normal((1000, 1)) + 10 * rng.integers(0, 2, (1000, 1))
@@ -376,7 +380,7 @@ def weighted_em(
 
 
 def _units(rows: Double, weights: Double, per_column: bool) -> tuple[Double, Double]:
-    """Origin and units in which weighted rows have mean 0 and variance 1; one unit for all columns if so wanted."""
+    """Origin and units in which weighted rows have mean 0 and variance 1: a unit for each column, or one."""
     anchor = rows[int(np.argmax(weights))]
     away = rows - anchor  # exact zeros for a constant column, however large its value
     reach = np.max(np.abs(away), axis=0)
@@ -422,7 +426,7 @@ class _Sample:
         return shares, float(self.weights @ (top + np.log(total)))
 
     def maximised(self, shares: Double, before: _State | None = None) -> _State:
-        """The likeliest mixture for these shares. Components without rows stay as they were."""
+        """The M step for these shares. Components without rows stay as they were."""
         sizes = shares.sum(axis=0)
         alive = sizes > LEAST_WEIGHT
         some = np.maximum(sizes, LEAST_WEIGHT)
@@ -436,7 +440,7 @@ class _Sample:
         return _State(sizes / sizes.sum(), means, parameters)
 
     def run(self, state: _State, steps: int = MOST_WEIGHTED_STEPS) -> _State:
-        """The state after so many steps, or when a step gains less than the tolerance."""
+        """The state after EM steps, which end when one gains less than the tolerance."""
         before, converged = -np.inf, False
         for _ in range(steps):
             shares, likelihood = self.shares(state)
@@ -447,7 +451,7 @@ class _Sample:
         return replace(state, log_likelihood=before, converged=converged)
 
     def left_out(self, state: _State) -> float:
-        """Mean log-likelihood of rows under the mixture without their own part in it; other rows keep their shares."""
+        """Mean leave-one-out log-likelihood; other rows keep their shares."""
         shares = self.shares(state)[0]
         removed, sizes = shares / self.copies[:, None], np.maximum(shares.sum(axis=0), LEAST_WEIGHT)
         pair = self.kind.left_out(self.rows, state.means, state.parameters, removed, sizes)
@@ -469,9 +473,7 @@ class _Sample:
         """About n of the rows, drawn by their weights; all of them where there are few."""
         if len(self.rows) <= n:
             return self
-        places = (np.arange(n) + rng.random(n)) / n
-        drawn = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.rows) - 1)
-        chosen, times = np.unique(drawn, return_counts=True)
+        chosen, times = np.unique(systematic_draws(self.weights, n, rng.random(n)), return_counts=True)
         copies = np.maximum(times, self.copies[chosen])
         return replace(self, rows=self.rows[chosen], weights=times / n, copies=copies)
 
@@ -485,10 +487,10 @@ def _weighed(weights: Double, squares: Double, determinants: Double, rows: Doubl
 def _best_run(
     sample: _Sample, k: int, given: list[_State], n_init: int, floors: Sequence[float], rng: np.random.Generator
 ) -> tuple[_State, _Sample]:
-    """The best run and the sample with the floor that it used.
+    """The best run, and the sample with its floor.
 
-    Many starts take a few steps on few rows; the best of them go on there, the best of those with every floor. What is
-    best then is compared on all rows, and one is finished.
+    Many starts take a few steps on few rows; the best continue there, and the best of those with every floor. The
+    winners are compared on all rows, and one is finished.
     """
     effort = min(max(COMPONENTS_OF_ONE_START // k, 1), STARTS_PER_INIT)
     few = sample.thinned(max(WEIGHTED_ROWS_FOR_STARTS, int(PRODUCTS_FOR_STARTS / sample.rows.shape[1] ** 2)), rng)
@@ -512,10 +514,9 @@ def _best_run(
 
 
 def _with_finer_floor(run: tuple[_State, _Sample], least: float) -> tuple[_State, _Sample]:
-    """The run with a floor below the least one, if it chose that and rows that are left out ask for less.
+    """The run with a finer floor, if its floor is the least one and the leave-one-out likelihood improves.
 
-    Not where there are fewer rows than numbers in the covariances: a collapse looks like a flat cluster there (spam,
-    full covariances: 171 nats behind).
+    With fewer rows than parameters, a collapse looks like a flat cluster (spam, full covariances: 171 nats behind).
     """
     sample = run[1]
     if sample.floor > least or len(sample.rows) < run[0].parameters.size:
@@ -535,27 +536,25 @@ def _best_first(runs: list[tuple[_State, _Sample]]) -> list[tuple[_State, _Sampl
 
 def _given_state(kind: Full, weights: Double, means: Double, covariances: Double, floor: float) -> _State:
     """A start in the units of EM, its covariances made positive definite where they are not."""
-    values, vectors = np.linalg.eigh(covariances)
-    if values.min() < floor:
-        covariances = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    if np.linalg.eigvalsh(covariances).min() < floor:
+        covariances = map_eigenvalues(covariances, lambda values: np.maximum(values, floor))
     shares = np.maximum(weights, 0.0)
     shares = shares / shares.sum()
     return _State(shares, means, kind.parameters_of(covariances, shares))
 
 
-LEAST_SHARE = 1e-10  # of a component that still has rows
 REACH = 64.0  # deviations, within which rows of a sample are not clipped
 STARTS = 3
-ALIKE = 0.1  # of the loss p / 2n that estimation costs: mixtures that differ by less are the same one
+ALIKE = 0.1  # relative to the expected loss p / 2n of estimation: mixtures that differ by less are the same
 FIRST_STEPS, MOST_STEPS = 10, 300
 ROWS_FOR_STARTS, ROWS_PER_PARAMETER = 2000, 5
-LEAST_VARIANCES = (1e-3, 1e-5, 1e-6)  # of a component, in the columns' variances: held-out rows choose
-ENOUGH = 0.01  # of the loss p / 2n that estimation costs itself: a step on a sample that gains less is the last one
+VARIANCE_FLOORS = (1e-3, 1e-5, 1e-6)  # of a component, in the columns' variances: held-out rows choose
+ENOUGH = 0.01  # relative to the same loss: a step on a sample that gains less is the last
 
 
 @dataclass(frozen=True)
 class MStep:
-    """How moments of components become the likeliest mixture of a kind."""
+    """The M step of EM from moments of components, for a type of covariances."""
 
     kind: str  # "full", "tied", "diag", "spherical" or "known"
     least: Double  # the least variance of each column
@@ -567,9 +566,9 @@ class MStep:
         return self.kind in ("full", "tied", "known")
 
     def __call__(self, moments: Moments, before: Gaussians) -> Gaussians:
-        """The likeliest mixture. Components without records stay as they were."""
-        alive = moments.shares > LEAST_SHARE
-        weights = np.maximum(moments.shares, LEAST_SHARE)
+        """The mixture of greatest likelihood. Components without records stay as they were."""
+        alive = moments.shares > LEAST_WEIGHT
+        weights = np.maximum(moments.shares, LEAST_WEIGHT)
         means = np.where(alive[:, None], moments.means, before.means)
         return Gaussians(weights / weights.sum(), means, self._factors(moments, before, alive))
 
@@ -589,19 +588,18 @@ class MStep:
 
 
 def _floored(covariances: Double, least: Double) -> Double:
-    """Cholesky factors of covariances, whose variances in any direction are raised to the least one."""
+    """Cholesky factors of covariances whose variance in each direction is raised to the least one."""
     unit = np.sqrt(least)
     scaled = covariances / unit[:, None] / unit
     try:
         np.linalg.cholesky(scaled - np.eye(len(unit)))
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(scaled)
-        scaled = (vectors * np.maximum(values, 1.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        scaled = map_eigenvalues(scaled, lambda values: np.maximum(values, 1.0))
     return np.asarray(np.linalg.cholesky(scaled) * unit[:, None], np.float64)
 
 
 def gain_of_step(moments: Moments, before: Gaussians, after: Gaussians) -> float:
-    """How much a step raises the expected log-likelihood, in nats a record: the likelihood gains at least as much."""
+    """The gain of a step in expected log-likelihood, in nats a record: a lower bound on the likelihood's gain."""
     change = np.log(np.maximum(after.weights, 1e-300)) - np.log(np.maximum(before.weights, 1e-300))
     change += np.sum(np.log(before.diagonals) - np.log(after.diagonals), axis=1) + 0.5 * moments.squares
     if after.factors.ndim == 2:
@@ -610,30 +608,30 @@ def gain_of_step(moments: Moments, before: Gaussians, after: Gaussians) -> float
     else:
         inverse = np.linalg.inv(after.factors)
         change -= 0.5 * np.einsum("kij,kjl,kil->k", inverse, moments.covariances, inverse)
-    return float(moments.shares @ np.where(moments.shares > LEAST_SHARE, change, 0.0))
+    return float(moments.shares @ np.where(moments.shares > LEAST_WEIGHT, change, 0.0))
 
 
 @dataclass(frozen=True)
-class SampledRows:
-    """Rows of a sample, and the box that they lie in."""
+class PilotRows:
+    """Rows of a sample for a pilot, and the box that they lie in."""
 
     rows: NDArray[Any]
     center: Double
     bound: Double
 
     @classmethod
-    def of(cls, rows: NDArray[Any]) -> SampledRows:
+    def of(cls, rows: NDArray[Any]) -> PilotRows:
         """Rows, with a box around them."""
         center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
         reach = np.maximum(rows.max(axis=0) - center, center - rows.min(axis=0)) * (1 + 2.0**-20)
         return cls(np.ascontiguousarray(rows), center, np.where(reach > 0, reach, np.maximum(np.abs(center), 1.0)))
 
-    def some(self, which: Any) -> SampledRows:
+    def some(self, which: Any) -> PilotRows:
         """Some of the rows."""
         return replace(self, rows=np.ascontiguousarray(self.rows[which]))
 
     def statistics(self, mixture: Gaussians, reach: float = REACH) -> tuple[GaussianParts, Double, int]:
-        """The mixture as kernels have it, the mean features of the rows, and how many were clipped."""
+        """The mixture in the kernels' form, the mean features of the rows, and the number of clipped rows."""
         parts = GaussianParts.of(mixture, self.center, self.bound, reach)
         sums = np.zeros(parts.n_sums, np.int64)
         _, clipped = parts.add(self.rows, None, 1, sums)
@@ -645,7 +643,7 @@ class SampledRows:
         return parts.log_likelihood(values)
 
     def climbed(self, mixture: Gaussians, step: MStep, steps: int, enough: float) -> Gaussians:
-        """The mixture after so many steps, or where one gains less than enough nats a row."""
+        """The mixture after EM steps, which end when one gains less than `enough` nats a row."""
         before = -np.inf
         for _ in range(steps):
             parts, values, _ = self.statistics(mixture)
@@ -659,18 +657,17 @@ class SampledRows:
 def pilot_mixture(
     rows: NDArray[Any], k: int, kind: str, n_rows: int, rng: np.random.Generator, known: Double | None = None
 ) -> tuple[Gaussians, MStep]:
-    """The likeliest mixture of a sample, the best of some starts, for a step on n_rows rows; and how steps are taken.
+    """The best mixture of a sample from several starts, to continue by steps on n_rows rows; and the M step.
 
-    Starts are tried on some rows; the best of them goes on with all, and least variances that matter are chosen by what
-    is likeliest on rows that did not choose.
+    Starts are tried on some rows, and the best continues on all. Least variances are chosen by held-out likelihood.
     """
-    sample = SampledRows.of(rows)
+    sample = PilotRows.of(rows)
     n, d = rows.shape
     p = n_parameters(k, d, kind)
     deviation = np.sqrt(np.maximum(np.mean((rows - sample.center) ** 2, axis=0), 1e-300))
     if kind == "spherical":
         deviation = np.full(d, np.sqrt(np.mean(deviation**2)))
-    step = MStep(kind, LEAST_VARIANCES[0] * deviation**2, known)
+    step = MStep(kind, VARIANCE_FLOORS[0] * deviation**2, known)
     mixed = rng.permutation(n)
     few = sample.some(mixed[: max(ROWS_FOR_STARTS, ROWS_PER_PARAMETER * p)])
     held_out = sample.some(mixed[len(few.rows) :][:ROWS_FOR_STARTS]) if len(few.rows) < n else few
@@ -685,7 +682,7 @@ def pilot_mixture(
         if len(tried) > 1 and tried[0][0] - tried[1][0] < ALIKE * enough:
             break  # the likeliest one was found twice
     found = few.climbed(tried[0][1], step, 5 * FIRST_STEPS, ENOUGH * enough)
-    for least in LEAST_VARIANCES[1:]:
+    for least in VARIANCE_FLOORS[1:]:
         if kind == "known" or float(_least_ratio(found, step.least)) > 1.5:
             break  # no variance is at the least one
         finer = replace(step, least=least * deviation**2)
@@ -705,7 +702,7 @@ def _least_ratio(mixture: Gaussians, least: Double) -> float:
 
 
 def _clustered(
-    few: SampledRows,
+    few: PilotRows,
     scaled: NDArray[np.float32],
     unit: Double,
     k: int,
@@ -734,43 +731,10 @@ def _clustered(
 
 
 def reduced(mixture: Gaussians, k: int) -> Gaussians:
-    """k components, out of more: the pair whose moments lose least when they are joined, again and again.
-
-    (Runnalls, "Kullback-Leibler approach to Gaussian mixture reduction", 2007.)
-    """
-    weights, means = mixture.weights.copy(), mixture.means.copy()
+    """k components out of more, by `merge_components`; two that are merged stand in the place of the first."""
     diagonal = mixture.factors.ndim == 2
     squares = mixture.factors**2 if diagonal else mixture.factors @ mixture.factors.transpose(0, 2, 1)
-
-    def size(some: Double) -> Double:
-        return np.asarray(np.sum(np.log(some), axis=-1) if diagonal else np.linalg.slogdet(some)[1], np.float64)
-
-    def joined(i: Any, j: Any) -> tuple[Double, Double, Double]:
-        total = weights[i] + weights[j]
-        a, b = weights[i] / total, weights[j] / total
-        away = means[i] - means[j]
-        wide = (slice(None), None) if diagonal else (slice(None), None, None)
-        outer = away**2 if diagonal else away[:, :, None] * away[:, None, :]
-        own = a[wide] * squares[i] + b[wide] * squares[j] + (a * b)[wide] * outer
-        return total, a[:, None] * means[i] + b[:, None] * means[j], own
-
-    def losses(i: Any, j: Any) -> Double:
-        total, _, own = joined(i, j)
-        return np.asarray(total * size(own) - weights[i] * sizes[i] - weights[j] * sizes[j])
-
-    sizes, n = size(squares), len(weights)
-    loss = np.full((n, n), np.inf)
-    i, j = np.triu_indices(n, 1)
-    loss[i, j] = losses(i, j)
-    for _ in range(n - k):
-        a, b = np.unravel_index(int(np.argmin(loss)), loss.shape)
-        total, mean, own = joined(np.array([a]), np.array([b]))
-        weights[a], means[a], squares[a], sizes[a] = total[0], mean[0], own[0], size(own)[0]
-        loss[b, :] = loss[:, b] = np.inf
-        weights[b] = 0.0
-        others = np.flatnonzero((weights > 0) & (np.arange(n) != a))
-        found = losses(np.full(len(others), a), others)
-        loss[np.minimum(a, others), np.maximum(a, others)] = found
-    left = np.flatnonzero(weights > 0)[:k] if np.count_nonzero(weights) >= k else np.arange(k)
-    factors = np.sqrt(squares[left]) if diagonal else np.linalg.cholesky(squares[left])
-    return Gaussians(weights[left] / weights[left].sum(), means[left], np.asarray(factors, np.float64))
+    parts = merge_components(mixture.weights[::-1], mixture.means[::-1], squares[::-1], k)
+    weights, means, squares = (np.flip(part, axis=0).copy() for part in parts)
+    factors = np.sqrt(squares) if diagonal else np.linalg.cholesky(squares)
+    return Gaussians(weights / weights.sum(), means, np.asarray(factors, np.float64))

@@ -12,9 +12,9 @@ from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import kmeans_rows
 
 MOST_STEPS = 100
-MOST_CANDIDATES = 8  # of a starting point: the lanes of the native loop on any machine
+MOST_CANDIDATES = 8  # for each starting point: the lanes of the native loop
 DEEPEST_BREATH = 5  # centers that are exchanged at once
-POWER_STEPS, ROWS_OF_AXIS = 5, 1000  # towards a cluster's longest axis, and how many of its rows, about, tell it
+POWER_STEPS, ROWS_OF_AXIS = 5, 1000  # of the power iteration for a cluster's longest axis, and its rows, about
 #: Shares of the sum of squares: exchanges that gain less do not pay, and are not waited for. With steps to the very end
 #: the sums of twelve samples were the same within 0.001, and took three times as long.
 TOLERANCE, ROUGH_TOLERANCE = 1e-4, 1e-3
@@ -32,9 +32,9 @@ LOOKED_AT = 4  # rows for each cluster: most often they are distinct, and all ro
 
 
 class KMeansOfRows:
-    """Weighted rows in memory, as steps of k-means see them: around their mean, in float32 or float64.
+    """Weighted rows in memory, centred and scaled for k-means, in float32 or float64.
 
-    Centers are given and returned as they are seen there; `centers_of` says where they lie.
+    Centers are given and returned in these scaled coordinates; `centers_of` and `seen` convert them.
     """
 
     def __init__(self, rows: NDArray[Any], weights: NDArray[Any] | None = None, *, fine: bool = False):
@@ -52,19 +52,19 @@ class KMeansOfRows:
         return np.float64 if self.fine else np.float32
 
     def _some(self, which: NDArray[Any]) -> NDArray[Any]:
-        """Some rows, as they are seen."""
+        """Some rows, in scaled coordinates."""
         return np.asarray(self.seen(self.rows[which]), self._dtype)
 
     def centers_of(self, seen: Double) -> Double:
-        """Where centers lie, as rows were given."""
+        """Centers in the coordinates of the data."""
         return np.asarray(self.middle + self.size * seen)
 
     def seen(self, centers: NDArray[Any]) -> Double:
-        """Centers as the rows are seen."""
+        """Centers in scaled coordinates."""
         return np.asarray((centers - self.middle) / self.size, np.float64)
 
     def starts(self, k: int, rng: np.random.Generator) -> Double:
-        """k starting points by greedy k-means++: of a few candidates far from the points before, the most helpful."""
+        """k starting points by greedy k-means++."""
         positions = np.empty(k, np.int64)
         uniforms = rng.random((k, min(2 + int(np.log(k)), MOST_CANDIDATES)))
         self._native.starts(uniforms, self._threads, positions)
@@ -85,13 +85,13 @@ class KMeansOfRows:
         return labels, squares
 
     def removal_costs(self, centers: Double) -> Double:
-        """By how much the sum grows where one center alone is taken away."""
+        """The increase of the sum without each center."""
         costs = np.empty(len(centers))
         self._native.removal_costs(np.ascontiguousarray(centers), self._threads, costs)
         return costs
 
     def breathe(self, centers: Double, cost: float, deepest: int = DEEPEST_BREATH) -> Double:
-        """Centers after exchanges: some are added where clusters are costly, then those that are missed least removed.
+        """Centers after exchanges: some are added to costly clusters, then those of least use are removed.
 
         (Fritzke, "The breathing k-means algorithm", arXiv 2006.15666.)
         """
@@ -108,10 +108,10 @@ class KMeansOfRows:
         return centers
 
     def with_more(self, centers: Double, n: int) -> Double:
-        """The centers and n more of them, where clusters are costly, after Lloyd's algorithm.
+        """The centers and n more in the most costly clusters, after Lloyd's algorithm.
 
-        They start along the cluster's longest axis: off it, steps towards two clusters that were taken for one gain so
-        little at first that they would end (k = 20, d = 50: 1.21).
+        They start along the cluster's longest axis: off it, the first steps that split two merged clusters gain too
+        little to continue (k = 20, d = 50: 1.21).
         """
         labels, squares = self.assign(centers)
         errors = np.bincount(labels, self.weights * squares, minlength=len(centers))
@@ -131,10 +131,7 @@ class KMeansOfRows:
         return self.lloyd(np.concatenate([centers, np.stack(added)]), ROUGH_TOLERANCE)[0]
 
     def coreset(self, n: int) -> KMeansOfRows:
-        """About n of the rows, those far from the mean more likely, with weights that make up for it.
-
-        A lightweight coreset (Bachem, Lucic and Krause, KDD 2018), drawn systematically: the same for the same rows.
-        """
+        """A lightweight coreset of about n rows (Bachem, Lucic and Krause, KDD 2018), drawn systematically."""
         far = self.assign(np.zeros((1, self.rows.shape[1])))[1]
         even, by_distance = self.weights / self.weights.sum(), self.weights * far
         inclusion = np.minimum(1.0, n * (even + by_distance / max(float(by_distance.sum()), 1e-300)) / 2)
@@ -143,7 +140,7 @@ class KMeansOfRows:
         return KMeansOfRows(self.rows[some], self.weights[some] / inclusion[some], fine=self.fine)
 
     def search(self, k: int, rng: np.random.Generator, n_starts: int | None = None) -> Double:
-        """The best centers of several starts, the best of which are exchanged until nothing is gained."""
+        """The best centers of several starts, improved by exchanges."""
         large = len(self.rows) >= LARGE_SAMPLE
         few = self.coreset(max(ROWS_OF_STARTS, ROWS_PER_START * k)) if large else self
         if n_starts is None:  # starts on few rows cost little
@@ -156,7 +153,7 @@ class KMeansOfRows:
         return min((self.lloyd(centers, TOLERANCE) for centers in found), key=lambda run: run[1])[0]
 
     def _settled_starts(self, k: int, rng: np.random.Generator, n_starts: int) -> list[tuple[Double, float]]:
-        """The best ends of several starts, no two of them alike, each with its sum."""
+        """The best distinct local minima from several starts, each with its sum."""
         runs = [self.lloyd(self.starts(k, rng), ROUGH_TOLERANCE) for _ in range(n_starts)]
         best: list[tuple[Double, float]] = []
         for run in sorted(runs, key=lambda run: run[1])[: max(1, len(runs) // STARTS_PER_EXCHANGE)]:
@@ -166,7 +163,7 @@ class KMeansOfRows:
 
 
 def _least_missed(centers: Double, n: int, costs: Double) -> list[int]:
-    """The n centers whose removal costs least, no two of them neighbours of each other if it can be avoided."""
+    """The n centers whose removal costs least; neighbours of each other are avoided."""
     squares = np.sum(centers * centers, axis=1)
     gaps = squares + squares[:, None] - 2 * centers @ centers.T
     np.fill_diagonal(gaps, np.inf)
@@ -178,6 +175,12 @@ def _least_missed(centers: Double, n: int, costs: Double) -> list[int]:
             if len(frozen) + n < len(centers):
                 frozen.add(int(np.argmin(gaps[i])))
     return chosen
+
+
+def systematic_draws(weights: Double, n: int, offsets: Double | float) -> NDArray[np.int64]:
+    """Places of n draws by weight: one in each n-th of their sum, 1, at these offsets (0 to 1)."""
+    places = (np.arange(n) + offsets) / n
+    return np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
 
 
 def few_distinct(rows: NDArray[Any], k: int) -> NDArray[Any] | None:

@@ -1,6 +1,8 @@
-"""k-medians of weighted rows: points with the least sum of Euclidean distances; and starts for stable laws."""
+"""k-medians of weighted rows, with the least sum of Euclidean distances; and starts for stable mixtures."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +10,14 @@ from scipy.spatial.distance import cdist
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.inference.distributions import Mixture, SymmetricStable
+from sketchlearn.inference.kmeans import nearest, systematic_draws
 
 STARTS = 5
 ROWS_FOR_STARTS = 3000  # Starts are compared on at most so many rows.
 STEPS = 60
 WIDEST_SMOOTHING, NARROWEST_SMOOTHING = 0.3, 1e-6  # of distances, in units of their mean: first and last steps
 TRIMMED_SHARE = 0.025  # of a column's rows at each end: without trimming, outliers became clusters (alpha = 1.3)
-# McCulloch's quantiles of symmetric stable laws (1986): (q95 - q05) / (q75 - q25), and (q75 - q25) / c for the
+# McCulloch's quantiles of symmetric stable distributions (1986): (q95 - q05) / (q75 - q25), and (q75 - q25) / c for the
 # characteristic function exp(-|c t|^alpha)
 ALPHAS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0])
 TAIL_RATIOS = np.array(
@@ -25,11 +28,41 @@ QUARTILE_RANGES = np.array(
 )
 
 
+MOST_ITERATIONS = 100
+ROWS_PER_BLOCK = 2048
+
+
+def weiszfeld(rows: NDArray[Any], points: Double, weights: Double) -> Double:
+    """Points moved to where the weighted sum of distances to their rows is least."""
+    near = 1e-3 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    for _ in range(MOST_ITERATIONS):
+        before, (points, _) = points, weiszfeld_step(rows, points, weights)
+        if np.allclose(points, before, rtol=0, atol=near):
+            break
+    return points
+
+
+def weiszfeld_step(rows: NDArray[Any], points: Double, weights: Double) -> tuple[Double, Double]:
+    """Points moved towards the least weighted sum of distances to the rows nearest to them, and the rows' shares."""
+    k, d = points.shape
+    least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
+    sums, pulls, sizes = np.zeros((k, d)), np.zeros(k), np.zeros(k)
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        block, own = rows[first : first + ROWS_PER_BLOCK], weights[first : first + ROWS_PER_BLOCK]
+        labels, _ = nearest(block, points)
+        pull = own / np.maximum(np.linalg.norm(block - points[labels], axis=1), least)
+        inside = (labels == np.arange(k)[:, None]).astype(rows.dtype)
+        sizes += inside @ own
+        pulls += inside @ pull
+        sums += inside @ (pull[:, None] * block)
+    return np.where(pulls[:, None] > 0, sums / np.maximum(pulls, 1e-300)[:, None], points), sizes / sizes.sum()
+
+
 def weighted_medians(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Double:
     """The best k medians (k, d) of weighted rows.
 
-    Rows far from the points chosen before are starts, with chances by their distance, not its square: outliers are
-    chosen less often than by k-means++. Weiszfeld's steps follow.
+    Starts are drawn in proportion to the distance from those before, not its square: k-means++ draws more outliers.
+    Weiszfeld's steps follow.
 
     >>> rows = np.array([[0.0], [1.0], [2.0], [100.0]])
     >>> weighted_medians(rows, np.array([0.3, 0.3, 0.3, 0.1]), 1, np.random.default_rng(0)).round(4).tolist()
@@ -42,15 +75,14 @@ def weighted_medians(rows: Double, weights: Double, k: int, rng: np.random.Gener
     own = (rows - middle) / reach
     few, shares = own, weights
     if len(own) > ROWS_FOR_STARTS:
-        places = (np.arange(ROWS_FOR_STARTS) + rng.random(ROWS_FOR_STARTS)) / ROWS_FOR_STARTS
-        drawn = np.searchsorted(np.cumsum(weights), places)
-        few, shares = own[np.minimum(drawn, len(own) - 1)], np.full(ROWS_FOR_STARTS, 1 / ROWS_FOR_STARTS)
+        drawn = systematic_draws(weights, ROWS_FOR_STARTS, rng.random(ROWS_FOR_STARTS))
+        few, shares = own[drawn], np.full(ROWS_FOR_STARTS, 1 / ROWS_FOR_STARTS)
     best = _best([_settled(few, shares, _far_rows(few, shares, k, rng)) for _ in range(STARTS)], few, shares)
     return np.asarray(middle + reach * (best if few is own else _settled(own, weights, best)))
 
 
 def _far_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Double:
-    """k rows, each with a chance in proportion to its weight and its distance to those before."""
+    """k rows, each drawn in proportion to its weight times its distance from those before."""
     chosen = np.empty((k, rows.shape[1]))
     nearest = np.ones(len(rows))
     for i in range(k):
@@ -65,8 +97,8 @@ def _far_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -
 def _settled(rows: Double, weights: Double, centers: Double) -> Double:
     """Centers after Weiszfeld's steps.
 
-    Distances are smoothed, less and less: a plain step never leaves a row that it starts on. Centers that do better on
-    the nearest row are put there, since steps only come near it.
+    Distances are smoothed, less and less, as a plain step never leaves a row that it starts on. At the end, a center
+    moves to the nearest row if that is better.
     """
     numbers = np.arange(len(centers))
     mean = max(_cost(rows, weights, centers), 1e-300)
@@ -96,7 +128,7 @@ def _cost(rows: Double, weights: Double, centers: Double) -> float:
 
 
 def start_from_rows(rows: Double, weights: Double, k: int, rng: np.random.Generator) -> Mixture:
-    """A mixture of k stable laws, in the units of the rows, to start a refinement from.
+    """A mixture of k stable distributions, in the units of the rows, to start a refinement from.
 
     Rows are clustered by medians, each column in units of its quartiles. Locations are the medians of a cluster's
     columns; scales and alpha follow from its quantiles (McCulloch, Communications in Statistics 15, 1986).
@@ -108,14 +140,14 @@ def start_from_rows(rows: Double, weights: Double, k: int, rng: np.random.Genera
     seen, near = (rows - middle) / units, (np.clip(rows, low, high) - middle) / units
     centers = weighted_medians(near, weights, k, rng)
     labels = np.argmin(cdist(near, centers), axis=1)
-    parts = [_stable_law(seen[labels == c], weights[labels == c]) for c in range(k) if np.any(labels == c)]
+    parts = [_stable_by_quantiles(seen[labels == c], weights[labels == c]) for c in range(k) if np.any(labels == c)]
     shares, locations, shapes = (np.array(part) for part in zip(*parts, strict=True))
     model = SymmetricStable()
     return Mixture(model, shares, middle + units * locations, model.scaled(shapes, units))
 
 
-def _stable_law(rows: Double, weights: Double) -> tuple[float, Double, Double]:
-    """Weight, location and shape (v, alpha) of the stable law that has the quantiles of these rows."""
+def _stable_by_quantiles(rows: Double, weights: Double) -> tuple[float, Double, Double]:
+    """Weight, location and shape (v, alpha) of the stable distribution with the quantiles of these rows."""
     total = float(weights.sum())
     low, first, middle, third, high = _quantiles(rows, weights / total, (0.05, 0.25, 0.5, 0.75, 0.95))
     ranges = _ranges(third - first, rows)

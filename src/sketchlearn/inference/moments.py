@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.operator import Operator
 from sketchlearn.sketch.sums import Sketch
 
-MOST_CORRELATION = 0.995  # Columns that were functions of each other could not be moved apart.
-MOST_INDEPENDENT_ROUNDINGS = 1000  # Records repeat themselves, and so do their roundings.
+LARGEST_CORRELATION = 0.995  # Perfectly correlated columns could never be separated.
+MOST_INDEPENDENT_ROUNDINGS = 1000  # Equal records have equal rounding errors.
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class MomentNoise:
         return np.asarray(2 * np.sqrt(squares))
 
     def floored(self, products: Double, about: Double) -> tuple[Double, int]:
-        """Mean products about a point, no eigenvalue below what noise alone makes; and how many were."""
+        """Mean products about a point with eigenvalues raised to those of noise; and the number of raised ones."""
         unit = np.outer(self.bound, self.bound)  # in which all entries have the same noise
         values, vectors = np.linalg.eigh(products / unit)
         edges = self.edges(vectors.T, about, self.bound)
@@ -98,7 +99,7 @@ class MomentNoise:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and covariance of records, and how exactly they are known."""
+    """Mean and covariance of records, and their precision."""
 
     count: float  # number of records
     mean: Double  # (columns,)
@@ -109,7 +110,7 @@ class Moments:
     @classmethod
     def of(cls, sketch: Sketch, task: str) -> Moments:
         """The moments in a sketch of second moments, or of several operators of which one is that."""
-        part = needed_part(sketch, SecondMoments, f"{task} needs a sketch of second moments (skl.SecondMoments)")
+        part = needed_part(sketch, SecondMoments, _needed(task))
         operator: SecondMoments = part.operator  # type: ignore[assignment]
         away, products = operator.split(part.mean)
         count = float(part.count)
@@ -120,9 +121,9 @@ class Moments:
         return cls(count, operator.middle + away, products - np.outer(away, away), rounding, noise)
 
     def correlation(self, deviations: Double) -> Double:
-        """Of columns whose deviations are known from elsewhere; directions that noise hides are left out.
+        """Correlations of columns with these deviations; directions hidden by noise are left out.
 
-        Noise alone has eigenvalues up to an edge e, and moves one of v to about v + e^2 / 4v.
+        Noise alone has eigenvalues up to an edge e, and moves an eigenvalue v to about v + e^2 / 4v.
         """
         covariance = self.covariance
         if self.noise is not None:
@@ -132,12 +133,12 @@ class Moments:
             shown = np.where(values > edges, values - edges**2 / (4 * np.maximum(values, edges)), 0.0)
             covariance = (vectors * shown) @ vectors.T * unit
         units = np.where(deviations > 0, deviations, np.inf)
-        correlation = np.clip(covariance / np.outer(units, units), -MOST_CORRELATION, MOST_CORRELATION)
+        correlation = np.clip(covariance / np.outer(units, units), -LARGEST_CORRELATION, LARGEST_CORRELATION)
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation)
 
     def floored(self) -> tuple[Moments, int]:
-        """With a covariance that is positive definite in spite of noise; and how many directions noise hides."""
+        """Moments with a positive definite covariance; and the number of directions hidden by noise."""
         if self.noise is None:
             return self, 0
         covariance, hidden = self.noise.floored(self.covariance, self.mean)
@@ -149,11 +150,19 @@ def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
     return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)
 
 
+def _needed(task: str) -> str:
+    kind = "ica" if task == "ICA" else "moments"
+    more = either("", " and cumulants") if kind == "ica" else ""
+    made = either("skl.SecondMoments", f"sketchlearn design --task {kind}")
+    return f"{task} needs a sketch of second moments{more} ({made})"
+
+
 def needed_part(sketch: Sketch, kind: type[Operator], need: str) -> Sketch:
     """The same, where `need` says what a task needs: refuses a sketch without it, or without records."""
     part = part_of(sketch, kind)
     if part is None:
-        raise ValueError(f"{need}, but the sketch is of {type(sketch.operator).__name__}")
+        found = either(f"is of {type(sketch.operator).__name__}", "has none")
+        raise InvalidValueError(f"{need}, but the sketch {found}")
     if not part.units:
         raise ValueError("the sketch is empty: add records before learning from it")
     return part

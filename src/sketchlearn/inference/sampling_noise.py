@@ -1,8 +1,8 @@
-"""The sampling noise of a sketch's values: their covariance, as far as one needs it, whatever the wave.
+"""The covariance of a sketch's sampling errors, for any periodic nonlinearity.
 
-The mean of each feature is in the sketch. Its mean square is that of the wave, 1 or 2 for most of them, so each
-variance is known. Only how the features of a record are *correlated* is not in the sketch; records drawn from a
-density that was fitted to it, and sketched by the operator itself, tell that, with dither, harmonics and subsampling.
+The sketch holds the mean of each feature, and the nonlinearity its mean square, so variances are known. The features'
+correlations are not in the sketch: they are estimated from records drawn from a density that was fitted to it, and
+sketched by the operator itself, with dither, harmonics and subsampling.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from sketchlearn.sketch.ledger import LAPLACE
 from sketchlearn.sketch.sums import Sketch
 
 TILTING_ITERATIONS = 60
-DENSITY_RECORDS = 50.0  # The density counts as much: with 5, discrete one-bit sketches of 10 columns passed every test.
-LEAST_VARIANCE = 1e-2  # of a value that is matched closely, in its mean square
-MOST_COMPONENTS = 8  # of the density; more change no correlation that matters
+DENSITY_RECORDS = 50.0  # The density's weight in records: with 5, discrete one-bit sketches passed every test.
+VALUE_VARIANCE_RIDGE = 1e-2  # relative to a value's mean square: how closely values are matched
+MOST_COMPONENTS = 8  # of the density; more make no difference
 NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 22, 1024, 4096  # features drawn in all, and rows
 
 
 def n_determined(target: Target, most: int = MOST_COMPONENTS) -> int:
-    """How many clusters the sketch determines well (for operators of `design`, those asked for), up to a few."""
+    """The number of clusters that the sketch determines well (those asked for in `design`), up to a few."""
     return int(np.clip(target.n_numbers / 2 / (FREQUENCIES_PER_PARAMETER * target.n_features), 1, most))
 
 
 def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
     """A quick density of the records, in the units of the data, from their sketch alone.
 
-    Harmonics of a one-bit wave are taken for noise: a density without them was too narrow to draw records from.
+    Harmonics of a one-bit wave count as noise: a density freed of them was too narrow.
 
     >>> import sketchlearn as skl
     >>> sketch = skl.FourierFeatures(2, 60, law=skl.frequencies.Gaussian(1.0)).sketch(np.ones((100, 2)))
@@ -53,7 +53,7 @@ def density_of(sketch: Sketch, rng: np.random.Generator) -> Mixture:
 
 @dataclass(frozen=True)
 class Released:
-    """What private noise adds to each real number of a value: its variance, and its fourth cumulant."""
+    """Private noise in each real number of a value: its variance and fourth cumulant."""
 
     variances: Double
     fourth: Double
@@ -64,7 +64,7 @@ class Released:
         """The noise in the mean of a sketch; none if it is exact."""
         operator, ledger = fourier_part(sketch)[1], sketch.ledger
         variances = released_variance(sketch, operator) * operator.feature_weights**2
-        # Laplace noise has large values more often than Gaussian noise; sums of many releases, less often
+        # Laplace noise has a positive fourth cumulant, which sums of many releases average out
         share = 0.0 if ledger is None or LAPLACE not in ledger.mechanism else 3 / ledger.releases
         count = 0.0 if ledger is None else ledger.count_variance / float(sketch.count) ** 2
         return cls(variances, share * variances**2, count)
@@ -73,19 +73,18 @@ class Released:
         return Released(self.variances + other.variances, self.fourth + other.fourth, self.count + other.count)
 
     def times(self, factor: float) -> Released:
-        """The same in units in which variances are so many times larger."""
+        """The noise in units in which variances are `factor` times as large."""
         return Released(factor * self.variances, factor**2 * self.fourth, factor * self.count)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What one record adds to the values, less its mean."""
+    """Deviations of one record's features from their means."""
 
     variances: Double  # of each value, E |Phi_j - E Phi_j|^2
-    #: such differences of drawn records, times the square root of how much each counts, real parts before imaginary
-    #: ones: (records, 1 or 2 times m)
+    #: deviations of drawn records, times the root of their weights: (records, m), or (records, 2 m) if complex
     deviations: Single
-    mean: Single  # of the drawn records, likewise: (1 or 2 times m,)
+    mean: Single  # of the drawn records
 
     @classmethod
     def of(cls, sketch: Sketch, density: Mixture, rng: np.random.Generator) -> Noise:
@@ -99,7 +98,9 @@ class Noise:
         power = np.maximum(np.abs(sketch.mean) ** 2 - numbers * released, 0)
         variances = np.maximum(square - power, 0) * (count / (count - 1))
         ridge = DENSITY_RECORDS / count + numbers * float(np.mean(released / square))
-        shares = _shares(real_parts((features - sketch.mean) / np.sqrt(variances + LEAST_VARIANCE * square)), ridge)
+        shares = _shares(
+            real_parts((features - sketch.mean) / np.sqrt(variances + VALUE_VARIANCE_RIDGE * square)), ridge
+        )
         mean = shares @ features
         features -= mean
         features *= np.sqrt(n * shares)[:, None]
@@ -114,11 +115,10 @@ class Noise:
         return self.deviations.shape[1] // len(self.variances)
 
     def spectrum(self, weights: Double, released: Released) -> Double:
-        """The eigenvalues of the weighted values' covariance: weights of the chi-squares that chance makes of them.
+        """Eigenvalues of the weighted values' covariance: the weights of a sum of chi-squares.
 
-        `released` is what private noise adds, in the units of the variances. A sample's eigenvalues lie further apart
-        than the true ones, the more so the more there are: they are drawn together until the sum of their squares is
-        that of pairs of *different* records, which is unbiased.
+        `released` is the private noise, in the units of the variances. The eigenvalues of a sample spread more than the
+        true ones: they are shrunk until the sum of their squares is that of pairs of *different* records.
         """
         used = np.flatnonzero(weights > 0)
         columns = np.concatenate([used + part * len(weights) for part in range(self.parts)])
@@ -140,7 +140,7 @@ class Noise:
             product = nearer * product + np.diag(added + (1 - nearer) * total / p)
             along = self.mean[columns] * roots
             values = np.linalg.eigvalsh(product + released.count * np.outer(along, along))
-            # fewer and larger ones with the same sum, whose variance is larger by the fourth cumulant
+            # fewer and larger ones, with the same sum and the variance of the fourth cumulant
             fourth = self.parts * float(released.fourth @ weights**2)
             factor = 1 + fourth / (2 * float(np.sum(values**2)))
             places = np.floor(np.arange(max(1, round(p / factor))) * factor).astype(int)
@@ -157,17 +157,17 @@ def real_parts(features: NDArray[Any]) -> Single:
 
 
 def noise_in(sketch: Sketch, features: Single) -> float:
-    """The mean square error of each real number of a sketch's z, from real features of some of its records."""
+    """The mean squared error of each real number of a sketch's z, from real features of some of its records."""
     sampled = float(np.mean(features.astype(np.float64) ** 2)) / float(sketch.count)
     return sampled + float(np.mean(Released.of(sketch).variances))
 
 
 def _shares(residuals: Single, ridge: float) -> Double:
-    """Shares of drawn records, as equal as possible (in entropy) while their residuals average to about zero.
+    """Maximum-entropy weights of drawn records, under which their residuals average to about zero.
 
-    They correct a density that does not explain the sketch: mixtures of Gaussians fit one-bit sketches of discrete
-    records poorly, and 13 of 90 true hypotheses were rejected at the 5 % level. The shares are exp(residuals @ theta),
-    theta the minimum of the convex log-mean-exp(residuals @ theta) + ridge |theta|^2 / 2.
+    They correct a poor fit: mixtures of Gaussians fit one-bit sketches of discrete records badly, and 13 of 90 true
+    hypotheses were rejected at the 5 % level. The weights are exp(residuals @ theta), theta the minimum of the convex
+    log-mean-exp(residuals @ theta) + ridge |theta|^2 / 2.
     """
 
     def objective(theta: Double) -> tuple[float, Double]:

@@ -1,10 +1,10 @@
-"""Weighted points that agree with a sketch, whatever the law: atoms drawn from histograms, tilted to the features.
+"""Support points with exponential tilting: points drawn from histograms, with maximum-entropy weights.
 
-Atoms are drawn from the histograms, with independent columns or, where covariances are known and that is nearer to the
-sketch, with correlated ones (a Gaussian copula). Maximum entropy weights make the means of their features
-agree with the sketch's. Where the weights become uneven, atoms are drawn again with chances as their weights, and moved
-so that they follow the tilted density (sequential Monte Carlo, Del Moral et al. 2006, 10.1111/j.1467-9868.2006.00553.x;
-moves as in Cotter et al. 2013, 10.1214/13-STS421). An outline of a sample, if there is one, gives better atoms at once.
+Under the weights, the points' mean features are those of the sketch. Columns are independent or, if covariances are
+known and that is nearer to the sketch, joined by a Gaussian copula. Where weights become uneven, points are resampled
+and moved to follow the tilted density (sequential Monte Carlo, Del Moral et al. 2006,
+10.1111/j.1467-9868.2006.00553.x; moves as in Cotter et al. 2013, 10.1214/13-STS421). An outline of a sample, if there
+is one, gives better points at once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from scipy.special import ndtr
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.inference.calibration import WeightedRows
 from sketchlearn.inference.decoders.target import Target
+from sketchlearn.inference.kmeans import systematic_draws
 
-ITERATIONS, ROUGH_ITERATIONS = 60, 25  # Rough tilts are for atoms that will be moved and tilted again.
+ITERATIONS, ROUGH_ITERATIONS = 60, 25  # Rough tilts are for points that will be moved and tilted again.
 CORRECTIONS = 20  # that L-BFGS remembers: in whitened coordinates 40 to 80 evaluations suffice for 300 features
 TOLERANCE = 1e-7  # of the dual: sums in float32 know no less, and line searches in their noise took half of the time
 ROWS_TO_WHITEN = 4000  # rows that the covariance of the features is taken from: it only sets the coordinates
-JITTER = 1e-7  # added to the curvature: features that are copies of each other leave it singular
-MOST_CAUTION, CAUTION_STEP = 100.0, 10.0  # the first factor of the noise's variance, and by how much it falls at a time
+JITTER = 1e-7  # added to the curvature, which is singular if features are copies of each other
+MOST_CAUTION, CAUTION_STEP = 100.0, 10.0  # first factor of the noise's variance, and the ratio of successive ones
 
 
 @dataclass(frozen=True)
 class WaveMeans:
     """The real numbers z of a target: means, over all records, of waves of y = (x - origin) / unit.
 
-    A complex value gives two numbers, cosine and sine; one of a real wave gives one. Harmonics of one-bit and modulo
-    waves are part of the features, so that they need not be removed from z.
+    Features include the harmonics of one-bit and modulo waves, so that z is used as it is.
     """
 
     target: Target
@@ -47,21 +47,20 @@ class WaveMeans:
 
     @property
     def variance(self) -> float:
-        """Of the noise in each number."""
+        """Variance of the noise in each number."""
         return self.target.released / (2 if self.target.imaginary else 1) + self.target.subsampling / 2
 
     @property
     def numbers(self) -> Double:
-        """The numbers z: real parts, and imaginary ones if they are known."""
-        values = self.target.values
-        return np.concatenate([values.real, values.imag]) if self.target.imaginary else values.real
+        """The known numbers z."""
+        return self.target.numbers
 
     def some(self, which: NDArray[np.int64]) -> WaveMeans:
         """The numbers of some of the frequencies."""
         return WaveMeans(self.target.some(which))
 
     def features(self, rows: Double) -> Single:
-        """Features of rows, whose means over all records are the numbers: shape (N, q)."""
+        """Features of rows, (N, q), whose means over all records are the numbers."""
         target, omega, shift = self.target, self.target.frequencies.omega, self.target.frequencies.shift
         phases = (((rows - target.origin) / target.unit) @ omega.astype(np.float64).T).astype(np.float32)
         first = phases + (np.float32(0) if shift is None else shift)
@@ -75,11 +74,11 @@ class WaveMeans:
         return np.concatenate(parts, axis=1)
 
     def places(self, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the features are those of some of the frequencies."""
+        """The features that belong to some of the frequencies."""
         return np.tile(which, 2 if self.target.imaginary else 1)
 
     def unexplained(self, features: Single, weights: Double) -> float:
-        """Mean square, per number, of what weighted features leave of the numbers, less the noise's share of it."""
+        """Mean squared residual of weighted features per number, less the noise's part."""
         left = self.numbers - weights.astype(np.float32) @ features
         return float(np.mean(left**2) - self.variance)
 
@@ -94,11 +93,11 @@ class Tilt:
 
     @property
     def effective(self) -> float:
-        """How many equal weights would be as uneven as these: 1 / sum w^2."""
+        """The effective sample size, 1 / sum w^2."""
         return float(1 / np.sum(self.weights**2))
 
     def freedom(self, features: Single, variance: float) -> float:
-        """How many of the target's numbers the weights follow freely: the trace of C (C + v)^-1, C their covariance."""
+        """Degrees of freedom of the weights: the trace of C (C + v)^-1, C the features' covariance."""
         own = self.weights.astype(np.float32)
         centered = (features - own @ features) * np.sqrt(own)[:, None]
         covariance = ssyrk(1.0, centered.T, lower=1).astype(np.float64)  # eigvalsh reads the lower half alone
@@ -115,7 +114,7 @@ def tilt(
     caution: float = 1.0,
     iterations: int = ITERATIONS,
 ) -> Tilt:
-    """Weights near the base ones under which features have the target's means, within `caution` times the noise."""
+    """Exponential tilting of base weights until features have the target's means, within `caution` times the noise."""
     n, q = features.shape
     u = np.full(n, 1 / n, np.float32) if base is None else (base / base.sum()).astype(np.float32)
     v = caution * variance
@@ -140,7 +139,7 @@ def tilt(
 def tempered(
     features: Single, target: Double, variance: float, least_effective: float, caution: float = MOST_CAUTION
 ) -> Tilt:
-    """The least cautious tilt of equal weights that leaves so many effective rows; else the most cautious one."""
+    """The least cautious tilt of equal weights with this effective sample size; else the most cautious one."""
     found = tilt(features, target, variance, caution=caution, iterations=ROUGH_ITERATIONS)
     while found.caution > 1 and found.effective >= least_effective:
         less = max(found.caution / CAUTION_STEP, 1.0)
@@ -152,7 +151,7 @@ def tempered(
 
 
 def _whitening(features: Single, mean: Single, base: Single, variance: float) -> Double:
-    """The Cholesky factor of about the dual's curvature at the base weights, from evenly spaced rows."""
+    """The Cholesky factor of the dual's approximate curvature at the base weights, from evenly spaced rows."""
     some = slice(None, None, max(1, len(features) // ROWS_TO_WHITEN))
     centered = (features[some] - mean) * np.sqrt(base[some] / base[some].sum())[:, None]
     curvature = ssyrk(1.0, centered.T, lower=1).astype(np.float64)  # np.linalg.cholesky reads the lower half alone
@@ -171,14 +170,14 @@ def _weights(features: Single, dual: Double, mean: Double, base: Single) -> tupl
 
 
 EMPTY = 1e-300  # a share or variance that stands for none
-#: Bins with less beyond, and that many times farther at one end than at the other, are wide ones of the tails.
+#: A wide bin of a tail has less than this share beyond it, and ends this many times farther out than it begins.
 TAIL_SHARE, WIDE_RATIO = 0.05, 1.5
-VALUES_PER_BIN = 8  # A bin's mean is taken of so many values inside it.
+VALUES_PER_BIN = 8  # that a bin's mean is taken of
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's histogram: shares of the records below the edges, in each bin, and above, with noise or without."""
+    """A column's histogram: proportions of the records below the edges, in each bin, and above; noisy or exact."""
 
     edges: Double
     shares: Double  # one more than edges
@@ -194,7 +193,7 @@ class Column:
 
     @cached_property
     def chances(self) -> Double:
-        """The shares, or the nearest to noisy ones that are at least 0 and have the sum 1."""
+        """The proportions, projected onto the probability simplex."""
         descending = np.sort(self.shares)[::-1]
         surplus = (np.cumsum(descending) - 1) / np.arange(1, len(descending) + 1)
         last = np.flatnonzero(descending > surplus)[-1]
@@ -202,7 +201,7 @@ class Column:
 
     @cached_property
     def _inside(self) -> Double:
-        """Some values inside each bin, at even steps of chance: shape (steps, bins)."""
+        """Values inside each bin, at even steps of probability: (steps, bins)."""
         steps = (np.arange(VALUES_PER_BIN) + 0.5) / VALUES_PER_BIN
         return np.stack([self._at(np.arange(len(self.chances)), step) for step in steps])
 
@@ -221,7 +220,7 @@ class Column:
         return float(self.chances @ self.squares)
 
     def quantiles(self, levels: Double) -> Double:
-        """The values below which these shares of the records lie."""
+        """Quantiles at these levels."""
         cumulated = np.cumsum(self.chances)
         last = np.flatnonzero(self.chances)[-1]
         bins = np.minimum(np.searchsorted(cumulated, levels, side="right"), last)
@@ -229,7 +228,7 @@ class Column:
         return self._at(bins, np.clip(inside, 0, 1))
 
     def far(self, n: int, rng: np.random.Generator) -> Double:
-        """Values drawn with chances in proportion to their squared distance from the mean, bin by bin."""
+        """Values drawn, bin by bin, in proportion to the squared distance from the mean."""
         chances = self.chances * self.squares
         if not chances.sum() > 0:  # all records have one value
             return self.quantiles(rng.random(n))
@@ -237,9 +236,9 @@ class Column:
         return self._at(bins, rng.random(n))
 
     def _at(self, bins: NDArray[np.int64], inside: Double | float) -> Double:
-        """Values at these parts of the way through bins: evenly, but in wide bins of the tails as under t^-3.
+        """Values inside bins, uniform, or with density t^-3 in wide bins of the tails.
 
-        Evenly filled, those would make the variance of a column up to four times as large as it is.
+        Uniform ones there made the variance of a column up to four times too large.
         """
         low, high = (limit[bins] for limit in self.limits)
         middle, *tails = self._tails
@@ -250,7 +249,7 @@ class Column:
 
     @cached_property
     def _tails(self) -> tuple[Double, Double, Double, Double]:
-        """Middle of the median's bin; per bin, the tail of which it is a wide one (-1, 1, or 0), and its distances."""
+        """The middle of the median's bin; per bin, the tail if it is a wide one (-1, 1, or 0), and its distances."""
         half = int(np.searchsorted(np.cumsum(self.chances), 0.5))
         middle = self.limits[0][half] / 2 + self.limits[1][half] / 2
         low, high = (limit - middle for limit in self.limits)
@@ -262,11 +261,8 @@ class Column:
         return middle, side, np.where(side == 0, 1.0, near), np.where(side == 0, 1.0, far)
 
 
-def histogram_misfit(columns: Sequence[Column], drawn: WeightedRows, count: float) -> float:
-    """Mean square of what drawn rows leave of the shares of so many records, in units of its variance.
-
-    It is about 1 where the rows have the records' law.
-    """
+def histogram_residual(columns: Sequence[Column], drawn: WeightedRows, count: float) -> float:
+    """Mean squared residual of drawn rows in the histograms, relative to its variance: about 1 for a good fit."""
     chance, squares = 1 / max(count, 1) + 1 / drawn.effective_size, []
     for column, values in zip(columns, drawn.rows.T, strict=True):
         last = len(column.edges) - 2  # Values beyond the edges count as if they were in the bins there.
@@ -279,35 +275,34 @@ def histogram_misfit(columns: Sequence[Column], drawn: WeightedRows, count: floa
     return float(np.mean(np.concatenate(squares)))
 
 
-MOST_FREQUENCIES = 300  # that atoms are tilted to: no better than 150, but a sketch may hold many of little use
+MOST_FREQUENCIES = 300  # to tilt to: no better than 150, but a sketch may hold many of little use
 PREFERRED_DEVIATIONS = (0.1, 4.0)  # of the phases along a frequency, in radians
 RIDGE = 5e-4  # variance added to that of the noise: 1e-5 gave 1.05 at 90 % where 1e-3 gave 1.01
 NOISE_FACTOR = 30.0  # of the noise's variance: with 10 the median error was .02 (pure 1) and .05 (epsilon 0.1) larger
-JUDGING_STEP = 5  # Every fifth frequency judges the atoms, and then joins the others for the final weights.
-#: Effective atoms, as a share of all: with fewer, a tilt waits; with more than the second, atoms may stay.
+JUDGING_STEP = 5  # Every fifth frequency is held out to judge the points, then joins the others for the weights.
+#: Effective sample sizes, as shares of the points: below the first, a tilt waits; above the second, points may stay.
 LEAST_EFFECTIVE_SHARE, EVEN_EFFECTIVE_SHARE = 0.2, 0.6
 STAGES, MOVES = 3, 8
-SHORTEST_MOVE = 0.1  # moves are between that and 1 deviation long
+SHORTEST_MOVE = 0.1  # deviations; the longest is 1
 ROWS_TO_COMPARE = 3000  # on which independent and correlated columns are compared
-OUTLINE_SHARE = 0.7  # of the atoms, where there is an outline
-FAR_ATOMS_SHARE = 0.5  # share of the other atoms that are drawn in proportion to the squared distance in one column
+OUTLINE_SHARE = 0.7  # of the points, where there is an outline
+FAR_SHARE = 0.5  # of the other points, drawn in proportion to the squared distance in one column
 MOST_UNEXPLAINED = 1e-3  # per number: of 67 tables in bounds, those with RSSE above 1.1 had 1.06e-3 or more
 DEVIATIONS_OF_CHANCE = 3.0
-DOUBTFUL_SHARE = 0.03  # Centers rest on few atoms where fewer of all are effective.
+DOUBTFUL_SHARE = 0.03  # With a smaller share of effective points, centers rest on few.
 
 
 @dataclass(frozen=True)
-class Atoms:
+class SupportPoints:
     """Weighted points (sum of the weights 1) that stand for all records, in the units of the data.
 
-    `unexplained` is the mean square of what atoms left of the numbers of some frequencies that they were not tilted to,
-    less the noise's part, found when it is asked for; the weights are tilted to all.
+    `unexplained` is the mean squared residual at held-out frequencies, less the noise's part; the weights use all.
     """
 
     points: WeightedRows
     find_unexplained: Callable[[], float]
-    chance: float  # up to which noise alone may leave more or less unexplained
-    freedom: float  # how many numbers of noise the weights can follow; 0 where there is none
+    chance: float  # largest residual that noise alone explains
+    freedom: float  # degrees of freedom with which weights follow noise; 0 without noise
 
     @cached_property
     def unexplained(self) -> float:
@@ -315,25 +310,25 @@ class Atoms:
 
     @property
     def explain(self) -> bool:
-        """Whether they leave little of the sketch, and are many: otherwise what is learned from them may be wrong."""
+        """Whether their residual is small and their effective size large: otherwise results may be wrong."""
         many = self.points.effective_size >= DOUBTFUL_SHARE * len(self.points)
         return many and not self.unexplained > MOST_UNEXPLAINED + self.chance
 
 
 @dataclass(frozen=True)
 class Base:
-    """What atoms are drawn from first: columns with these histograms, functions of correlated normal numbers."""
+    """The base distribution: columns with these histograms, joined by a Gaussian copula."""
 
     columns: Sequence[Column]
     mixing: Double | None = None  # of independent numbers into correlated ones; None leaves them as they are
 
     def rows(self, latent: Double) -> Double:
-        """Rows that are functions of independent normal numbers."""
+        """Rows as functions of independent normal numbers."""
         levels = ndtr(latent if self.mixing is None else latent @ self.mixing.T)
         return np.stack([column.quantiles(levels[:, j]) for j, column in enumerate(self.columns)], axis=1)
 
 
-def tilted_atoms(
+def tilted_points(
     means: WaveMeans,
     columns: Sequence[Column],
     n: int,
@@ -342,11 +337,11 @@ def tilted_atoms(
     units: Double | None = None,
     outline: Double | None = None,
     correlation: Double | None = None,
-) -> Atoms:
-    """About n atoms from the means of waves, `WaveMeans(Target.of(sketch))`, and a histogram per column.
+) -> SupportPoints:
+    """About n support points from means of waves, `WaveMeans(Target.of(sketch))`, and a histogram per column.
 
-    Columns are divided by `units`, if given, before distances are taken. `outline` are rows that were drawn from what
-    is known beforehand, such as an `Outline` of a sample; `correlation` is that of the columns, as far as it is known.
+    Distances are taken in `units` of the columns. `outline` are rows drawn from prior knowledge, such as an `Outline`
+    of a sample; `correlation` is that of the columns, if known.
     """
     scale = np.ones(len(columns)) if units is None else units
     which = _chosen(means, np.array([column.spread for column in columns]), rng)
@@ -366,25 +361,27 @@ def tilted_atoms(
 
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=caution)
     points = WeightedRows.of(rows, last.weights)
-    return Atoms(points, unexplained, _chance(judges), _freedom(chosen, features, last))
+    return SupportPoints(points, unexplained, _chance(judges), _freedom(chosen, features, last))
 
 
-def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> Atoms:
-    """Atoms that are draws from a density which was fitted to the same means: those judge them, too."""
+def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> SupportPoints:
+    """Draws from a density that was fitted to the same means, tilted to them and judged by them."""
     chosen = means.some(_chosen(means, np.var(rows, axis=0), rng))
     features = chosen.features(rows)
     found = tilt(features, chosen.numbers, _variance(chosen))
     unexplained = partial(chosen.unexplained, features, found.weights)
-    return Atoms(WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), _freedom(chosen, features, found))
+    return SupportPoints(
+        WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), _freedom(chosen, features, found)
+    )
 
 
 def _freedom(means: WaveMeans, features: Single, found: Tilt) -> float:
-    """How many numbers of noise the weights can follow, where there is any."""
+    """Degrees of freedom with which weights follow noise, if there is any."""
     return found.freedom(features, _variance(means)) if means.variance else 0.0
 
 
 def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
-    """Independent columns or those of the nearest possible correlations, whichever are nearer to the sketch."""
+    """Independent columns or correlated ones, whichever have the smaller residual."""
     if correlation is None:
         return Base(columns)
 
@@ -403,15 +400,15 @@ def _variance(means: WaveMeans) -> float:
 
 
 def _chance(means: WaveMeans) -> float:
-    """Up to which noise alone may leave more or less of the numbers unexplained."""
+    """The largest residual that noise alone explains."""
     return float(DEVIATIONS_OF_CHANCE * means.variance * np.sqrt(2 / max(len(means.numbers), 1)))
 
 
 def _chosen(means: WaveMeans, variances: Double, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Places of some frequencies, in random order: preferably oblique ones along which phases vary by some radians.
+    """Places of some frequencies, in random order: preferably oblique ones with phases that vary by some radians.
 
-    Histograms tell more of a column than frequencies along its axis; waves far shorter than the data's spread tell
-    more of the width of clusters than of where they lie.
+    A histogram determines a column better than frequencies along its axis; waves far shorter than the data's spread
+    determine the widths of clusters rather than their locations.
     """
     omega = means.target.frequencies.omega.astype(np.float64)
     deviations = np.sqrt(np.maximum(omega**2 @ (variances / means.target.unit**2), EMPTY))
@@ -422,10 +419,10 @@ def _chosen(means: WaveMeans, variances: Double, rng: np.random.Generator) -> ND
 
 
 def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tuple[Double, Tilt]:
-    """Atoms that follow about the density of maximum entropy, and the tilt that is left for them.
+    """Points that follow approximately the density of maximum entropy, and their remaining tilt.
 
-    Each row is a function of normal numbers y: a move to sqrt(1 - b^2) y + b y', y' fresh, keeps the columns'
-    histograms, and is accepted with the chance that the tilted density asks for.
+    Each row is a function of normal numbers y. A move to sqrt(1 - b^2) y + b y', y' independent, keeps the columns'
+    histograms; it is accepted with the probability of the Metropolis rule.
     """
     latent = rng.standard_normal((n, len(base.columns)))
     rows = base.rows(latent)
@@ -435,9 +432,7 @@ def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tu
         total, caution = total + found.dual, found.caution
         if stage == STAGES or (found.caution <= 1 and found.effective > EVEN_EFFECTIVE_SHARE * n):
             break
-        # systematic draws: each row as often as its weight says, up to rounding
-        places = (np.arange(n) + rng.random()) / n * found.weights.sum()
-        again = np.minimum(np.searchsorted(np.cumsum(found.weights), places), n - 1)
+        again = systematic_draws(found.weights / found.weights.sum(), n, rng.random())
         latent, rows = latent[again], rows[again]
         coefficients = total.astype(np.float32)
         exponents = means.features(rows) @ coefficients
@@ -454,10 +449,10 @@ def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tu
 def _joined(
     outline: Double, columns: Sequence[Column], scale: Double, n: int, rng: np.random.Generator
 ) -> tuple[Double, Double]:
-    """Atoms and base weights: rows of the outline, and independent columns, half of them with one far from its mean.
+    """Points and base weights: rows of the outline, and independent columns, half of them with one far from its mean.
 
-    Few atoms would lie in tails that hold most of the squared error: those far away are drawn more often, and weigh
-    less, by 1 - s + s |x - mean|^2 / E |x - mean|^2 (Bachem, Lucic, Krause 2018, 10.1145/3219819.3219973).
+    Points in the tails, which hold most of the squared error, are drawn more often and weigh less, by
+    1 - s + s |x - mean|^2 / E |x - mean|^2 (Bachem, Lucic, Krause 2018, 10.1145/3219819.3219973).
     """
     known = outline[rng.choice(len(outline), int(OUTLINE_SHARE * n), replace=len(outline) < OUTLINE_SHARE * n)]
     others = Base(columns).rows(rng.standard_normal((n - len(known), len(columns))))
@@ -466,10 +461,10 @@ def _joined(
     base = np.full(n, 1 / n)
     if spreads.sum() > 0:
         which = rng.choice(len(columns), len(others), p=spreads / spreads.sum())
-        which[rng.random(len(others)) >= FAR_ATOMS_SHARE] = -1
+        which[rng.random(len(others)) >= FAR_SHARE] = -1
         for j, column in enumerate(columns):
             others[which == j, j] = column.far(int(np.sum(which == j)), rng)
         distance = np.sum(((others - mean) / scale) ** 2, axis=1) / spreads.sum()
-        rarer = 1 / (1 - FAR_ATOMS_SHARE + FAR_ATOMS_SHARE * distance)
+        rarer = 1 / (1 - FAR_SHARE + FAR_SHARE * distance)
         base[len(known) :] = rarer / rarer.sum() * len(others) / n
     return np.concatenate([known, others]), base

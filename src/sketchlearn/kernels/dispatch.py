@@ -18,12 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 import sketchlearn.kernels._native as native
 from sketchlearn.core.arrays import Single
-
-if not hasattr(native, "LIMIT"):  # the folder of its sources was found instead
-    raise ImportError(
-        "sketchlearn is not built here: install it with pip from the folder of its sources, and start Python somewhere "
-        "else"
-    )
+from sketchlearn.core.errors import InvalidValueError, either
 
 #: rows whose centred values exceed this are refused, and so are frequencies beyond the other: no phase can overflow
 LIMIT, FREQUENCY_LIMIT = native.LIMIT, native.FREQUENCY_LIMIT
@@ -55,7 +50,9 @@ def n_threads(n_jobs: int | None) -> int:
     except TypeError:
         wanted = 0
     if wanted == 0:
-        raise ValueError(f"n_jobs must be None or a whole number other than 0, not {n_jobs!r}")
+        raise InvalidValueError(
+            f"must be {either('None or ', '')}a whole number other than 0, not {n_jobs!r}", parameter="n_jobs"
+        )
     return min(wanted, 1024) if wanted > 0 else max(1, cores + 1 + wanted)
 
 

@@ -1,4 +1,4 @@
-"""A budget that is kept in a file: what releases of some records have spent together, and what is left."""
+"""A privacy budget in a file: what releases of some records have spent together, and what is left."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sketchlearn.core import containers as container
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.hash_chain import START, BrokenChainError, checked_entries, link
 from sketchlearn.core.values import number, positive, shortened, truth, whole
 from sketchlearn.sketch.batches import Batches
@@ -23,9 +24,9 @@ from sketchlearn.sketch.ledger import (
     ADD_REMOVE,
     GAUSSIAN,
     LAPLACE,
-    REPLACE,
     THRESHOLD,
     Ledger,
+    check_neighbors,
     largest_ratio,
     smallest_epsilon,
 )
@@ -56,7 +57,7 @@ BEGIN SELECT RAISE(ABORT, 'the limit is never removed'); END;
 """
 
 
-class BudgetError(ValueError):
+class BudgetError(InvalidValueError):
     """A release would cost more than is left, or the file of a budget is not sound."""
 
 
@@ -85,10 +86,6 @@ class Limit:
             positive("epsilon", self.epsilon)
         if self.delta is not None:
             number("delta", self.delta)
-
-    def lowered(self, later: list[dict[str, Any]]) -> Limit:
-        """The limit after those that were written later, each of which lowers it."""
-        return self if not later else Limit(later[-1]["epsilon"], later[-1]["delta"])
 
     def may_become(self, other: Limit) -> bool:
         """Whether another limit is nowhere larger."""
@@ -146,32 +143,36 @@ class Budget:
         witness: str | os.PathLike[str] | None = None,
         by_batch: bool = False,
     ) -> None:
-        self._declare(path, epsilon, delta, neighbors, witness, by_batch)
-        with self._transaction():
-            pass
-        self._agree()
+        self._declare(path, epsilon, delta, neighbors, witness=witness, by_batch=by_batch)
+        self._make_file()
 
     @classmethod
-    def planned(
-        cls,
-        path: str | os.PathLike[str],
-        epsilon: float | None = None,
-        delta: float | None = None,
-        neighbors: str = ADD_REMOVE,
-        *,
-        witness: str | os.PathLike[str] | None = None,
-        by_batch: bool = False,
-    ) -> Budget:
+    def planned(cls, *arguments: Any, **options: Any) -> Budget:
         """The same budget, whose file is made by its first booking: a release that is refused leaves none."""
         self = object.__new__(cls)
-        self._declare(path, epsilon, delta, neighbors, witness, by_batch)
+        self._declare(*arguments, **options)
         if self._file.exists():
             self._agree()
         else:
             self._state = "planned"
         return self
 
-    def _declare(self, path: Any, epsilon: Any, delta: Any, neighbors: str, witness: Any, by_batch: bool) -> None:
+    def _make_file(self) -> None:
+        self._state = "new"
+        with self._transaction():
+            pass
+        self._agree()
+
+    def _declare(
+        self,
+        path: Any,
+        epsilon: Any = None,
+        delta: Any = None,
+        neighbors: str = ADD_REMOVE,
+        *,
+        witness: Any = None,
+        by_batch: bool = False,
+    ) -> None:
         self.path = Path(path)
         self._file = self.path.resolve()  # whatever becomes of links and of the working directory
         self._witness = None if witness is None else Path(witness).resolve()
@@ -179,19 +180,18 @@ class Budget:
         self._state, self._unconfirmed = "new", dict[str, Any]()
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         self.delta = None if delta is None else number("delta", delta)
-        self.neighbors = neighbors
+        self.neighbors = check_neighbors(neighbors)
         if not 0 <= (self.delta or 0.0) < 1:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
-        if neighbors not in (ADD_REMOVE, REPLACE):
-            raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
 
     def _agree(self) -> None:
-        """Takes over what the file says, and tells it a limit that is new."""
+        """Reads the limit of the file, and writes a lower one to it."""
         asked = (self.epsilon, self.delta)
         with self._transaction() as database:
             entries = self._entries(database)
             found = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
-            known = Limit(*found[:2]).lowered([entry["limit"] for entry in entries if "limit" in entry])
+            lowered = [entry["limit"] for entry in entries if "limit" in entry]
+            known = Limit(**lowered[-1]) if lowered else Limit(*found[:2])
             neighbors, self.neighbors, self._state = self.neighbors, found[2], "there"
             self._by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
             if self._by_batch and neighbors == self.neighbors:
@@ -199,9 +199,8 @@ class Budget:
             self.epsilon, self.delta = known.epsilon, known.delta
             if asked == (None, None):
                 return
-            new = Limit(
-                *(own if one is None else one for one, own in zip(asked, (known.epsilon, known.delta), strict=True))
-            )
+            epsilon, delta = asked
+            new = Limit(known.epsilon if epsilon is None else epsilon, known.delta if delta is None else delta)
             if neighbors != self.neighbors or not known.may_become(new):
                 own = f"epsilon {known.epsilon}, delta {known.delta}, {self.neighbors}"
                 raise BudgetError(f"{self.path} is a budget of {own}: limits are lowered, never raised or changed")
@@ -251,7 +250,7 @@ class Budget:
         return _SEEN.get(self._file, (0, START))
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
-        """Books a release of these batches, or refuses it in a sentence that says what is left."""
+        """Books a release of these batches, or refuses it with a message that says what is left."""
         if ledger.releases != 1:
             raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
         if ledger.neighbors != self.neighbors and not self._by_batch:
@@ -265,10 +264,7 @@ class Budget:
         batches = Batches(most=2) if batches is None else batches  # of unknown records
         if self._state == "planned":
             self._require_room(entry, [], ledger)
-            self._state = "new"
-            with self._transaction():
-                pass
-            self._agree()
+            self._make_file()
         with self._transaction() as database:
             entries = _releases(self._entries(database))
             names = _names(database, batches)
@@ -280,12 +276,12 @@ class Budget:
 
     def _require_room(self, entry: dict[str, Any], entries: list[dict[str, Any]], ledger: Ledger) -> None:
         """Refuses a release for which these entries, that are of the same records, leave too little."""
-        deltas = [self.delta, *(booked.get("most_delta") for booked in entries)]
-        delta = min((one for one in deltas if one is not None), default=None)
+        delta = min(_given([self.delta, *(booked.get("most_delta") for booked in entries)]), default=None)
         if delta == 0 and ledger.mechanism == THRESHOLD:
             raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
         if delta == 0 and ledger.mechanism == GAUSSIAN:
-            raise BudgetError("the budget has delta 0, so it books Laplace releases alone: privatize with delta=0")
+            remedy = either("privatize with delta=0", "leave out --delta")
+            raise BudgetError("the budget has delta 0, so it books Laplace releases alone", remedy)
         for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
             raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
         if any(booked.get("unit") != ledger.unit for booked in entries):
@@ -297,14 +293,13 @@ class Budget:
                 f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
                 f"{delta:.4g}: ask for a smaller delta"
             )
-        limits = [self.epsilon, *(booked.get("most") for booked in entries)]
-        limit = min((one for one in limits if one is not None), default=math.inf)
+        limit = min(_given([self.epsilon, *(booked.get("most") for booked in entries)]), default=math.inf)
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
             raise BudgetError(
                 f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}: ask for a smaller epsilon (a Laplace release may have "
-                f"{max(0.0, limit - before.epsilon):.4g})"
+                f"it would be {after.epsilon:.4g}: ask for a smaller {Parameter('epsilon')} (a Laplace release may "
+                f"have {max(0.0, limit - before.epsilon):.4g})"
             )
 
     def _linked(
@@ -445,6 +440,10 @@ def personal_budget(epsilon: float | None = None) -> Budget:
     return Budget.planned(state / "budgets.sqlite", limit, witness=settings / "budgets.witness", by_batch=True)
 
 
+def _given(limits: list[float | None]) -> list[float]:
+    return [limit for limit in limits if limit is not None]
+
+
 def _other_neighbors(who: str, known: str, asked: str) -> str:
     return f"{who} about {known}, and the release is about {asked}: use the same"
 
@@ -470,7 +469,7 @@ def _entry(text: str) -> dict[str, Any]:
     try:
         entry: dict[str, Any] = json.loads(text)
         if "limit" in entry:
-            Limit(entry["limit"]["epsilon"], entry["limit"]["delta"])
+            Limit(**entry["limit"])
             return entry
         entry["batches"] = _texts(entry.get("batches"))
         if entry.get("most") is not None:

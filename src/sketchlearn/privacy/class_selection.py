@@ -1,4 +1,4 @@
-"""`select_classes`: the names of classes that have records enough to be named, selected with noise.
+"""`select_classes`: a private selection of the names of classes with enough records.
 
 Each class that has records has noise of scale s on its count, and is named if the result reaches a threshold T. One
 record moves one count by 1 (a replaced one, which may change its class, moves two), so that s = 1 / epsilon (or 2) is
@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.core.values import number, positive, shortened, whole
+from sketchlearn.core.values import number, positive, whole
 from sketchlearn.privacy.budget import Budget
 from sketchlearn.privacy.mechanisms import DiscreteLaplace, opendp, short_scale
 from sketchlearn.privacy.noise_plan import LARGEST_SCALE
 from sketchlearn.privacy.release import LARGEST_DELTA, LARGEST_EPSILON, booked, releasable
 from sketchlearn.sketch.batches import RELEASED, Batches
-from sketchlearn.sketch.ledger import ADD_REMOVE, REPLACE, THRESHOLD, Ledger, SelectionCost
+from sketchlearn.sketch.ledger import ADD_REMOVE, THRESHOLD, Ledger, SelectionCost, check_neighbors
 from sketchlearn.sketch.sums import Sketch
 
 LARGEST_COUNT = 2**62  # with noise, a count has to fit into 64 bits
@@ -102,8 +102,7 @@ def select_classes(
     if not 0 < delta <= LARGEST_DELTA or epsilon > LARGEST_EPSILON:
         limits = f"delta must be above 0 and at most {LARGEST_DELTA:g}, and epsilon at most {LARGEST_EPSILON:g}"
         raise ValueError(f"{limits}, not {delta!r} and {epsilon!r}: without a delta, declare the names")
-    if neighbors not in (ADD_REMOVE, REPLACE):
-        raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
+    check_neighbors(neighbors)
     if already is not None and not isinstance(already, Ledger):
         raise TypeError("already must be the ledger of an earlier release")
     if not isinstance(classes, Mapping):

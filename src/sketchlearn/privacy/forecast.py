@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import whole
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import Histograms
@@ -16,7 +17,7 @@ from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED, DECLARED, Ledger, Par
 from sketchlearn.sketch.sums import Sketch
 
 # Clusters are hidden where noise over signal exceeds the root of the numbers per column, divided by this: there, the
-# squared error of a center is half the squared width of its cluster (docs/decisions.md, "Private sketches").
+# squared error of a center is half the squared width of its cluster (docs/decisions/private-sketches.md).
 HIDING_DIVISOR = 6.0
 HEADS = ("part", "numbers", "share", "a record moves", "noise of a sum", "noise of a mean", "signal", "noise / signal")
 
@@ -148,7 +149,7 @@ def forecast(
         unit=None if sketch is None else sketch.unit,
     )
     if n_rows is None and sketch is None:
-        raise ValueError("say about how many records there will be: n_rows")
+        raise InvalidValueError("say about how many records there will be", str(Parameter("n_rows")))
     n = whole("n_rows", int(sketch.count) if n_rows is None and sketch is not None else n_rows)
     k = None if n_components is None else whole("n_components", n_components)
     each = list(zip(operator.side_by_side, plan.shares[:-1], plan.parts, strict=True))
@@ -195,9 +196,10 @@ def _hiding(part: PartForecast, n_features: int, k: int, n: int, plan: NoisePlan
 def _cautions(plan: NoisePlan, parts: tuple[PartForecast, ...], hidden: str | None) -> tuple[str, ...]:
     found = [] if hidden is None else [f"{hidden[0].upper()}{hidden[1:]}."]
     if plan.mechanism.epsilon > LARGEST_EPSILON or plan.delta > LARGEST_DELTA:
-        found.append("This protects next to nothing, and privatize asks for allow_weak=True.")
+        found.append(f"This protects next to nothing, and privatize asks for {Parameter('allow_weak', True)}.")
     if plan.operator.origin is not Origin.DECLARED:
-        found.append("The operator may tell about rows, so privatize asks for assume_public_design=True.")
+        public = Parameter("assume_public_design", True)
+        found.append(f"The operator may tell about rows, so privatize asks for {public}.")
     for operator, part in zip(plan.operator.side_by_side, parts, strict=True):
         groups = getattr(operator, "n_groups", 1)
         if groups > 1 and plan.delta:

@@ -1,4 +1,4 @@
-"""Noise in integers: OpenDP's samplers and privacy maps, and seeded twins of the same laws for tests."""
+"""Integer noise: OpenDP's samplers and privacy maps, and seeded twins of the same distributions for tests."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def _normalised(scale: float, reach: int) -> Double:
     return np.asarray(weights / weights.sum())
 
 
-def _trimmed(law: Double) -> Double:
-    """A symmetric law without the ends that are as good as 0."""
-    kept = int(np.count_nonzero(law[len(law) // 2 :] > SMALLEST_PROBABILITY)) - 1
-    half = len(law) // 2
-    return law[half - kept : half + kept + 1]
+def _trimmed(masses: Double) -> Double:
+    """A symmetric distribution without the ends that are as good as 0."""
+    half = len(masses) // 2
+    kept = int(np.count_nonzero(masses[half:] > SMALLEST_PROBABILITY)) - 1
+    return masses[half - kept : half + kept + 1]
 
 
 LARGEST_COMPUTED = 1e300  # Scales beyond this, and budgets below its inverse, are refused: float64 ends there.
@@ -168,7 +168,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
-        """Noise of the same law from a seed: not private."""
+        """Noise of the same distribution from a seed: not private."""
 
     def release(self, values: Integers, scale: float, rng: np.random.Generator | None) -> Integers:
         """The values with noise: OpenDP's, from its own secure source, unless a seeded generator is given."""
@@ -257,7 +257,7 @@ class DiscreteGaussian(Mechanism):
         return float(np.sum(k**2 * weights) / np.sum(weights))
 
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
-        """Discrete Laplace numbers, accepted in proportion to the ratio of the laws (Canonne, Kamath, Steinke 2020)."""
+        """Discrete Laplace numbers, accepted by the ratio of the distributions (Canonne, Kamath, Steinke 2020)."""
         width = math.floor(scale) + 1.0
         found = np.empty(0, np.int64)
         while len(found) < size:

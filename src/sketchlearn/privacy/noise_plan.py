@@ -1,4 +1,4 @@
-"""The noise of a release before it is drawn: how the budget is split, and what each part gets. `privatize` draws it."""
+"""The noise of a release before it is drawn: the split of the budget, and each part's scale. `privatize` draws it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import number, positive, shortened, whole
 from sketchlearn.features.composed import Concatenated
 from sketchlearn.features.directions import SomeDirections
@@ -16,7 +17,7 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
-from sketchlearn.sketch.ledger import ADD_REMOVE, REPLACE, Ledger, PartNoise
+from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger, PartNoise, check_neighbors
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
@@ -116,13 +117,6 @@ def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
     return epsilon, delta
 
 
-def check_neighbors(neighbors: str) -> str:
-    """One of the two kinds of neighbors."""
-    if neighbors not in (ADD_REMOVE, REPLACE):
-        raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
-    return neighbors
-
-
 def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
     """The most that adding or removing one record, or replacing one by another, changes the sums.
 
@@ -208,5 +202,6 @@ def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
     if parties is None:
         return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
     if delta:
-        raise ValueError("shares of noise are of Laplace noise, which needs no delta: leave out delta, or parties")
+        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
+        raise InvalidValueError("distributed noise is Laplace noise, which needs no delta", remedy)
     return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))

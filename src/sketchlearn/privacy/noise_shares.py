@@ -1,4 +1,4 @@
-"""Shares of noise: of n parties each adds a little, and their sum has exactly the noise of one curator.
+"""Distributed noise generation: each of n parties adds a share of noise, and the sum has the noise of one curator.
 
 Discrete Laplace noise P(k) ~ p^|k| is the difference of two geometric numbers. With odds theta = p / (1 - p), which is
 also its mean, a geometric number has the generating function 1 / (1 + theta (1 - z)), and the Polya (negative binomial)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller_once
 from sketchlearn.core.values import truth, whole
 from sketchlearn.features.operator import Operator
@@ -105,7 +106,7 @@ def privatize(
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
         book = partial(booked, ledger, earlier, budget, batches, others=others)
         ledger = RELEASED.note(book, batches, content)
-    elif earlier is not None:
+    else:
         ledger = ledger.after(earlier)
     return noisy(sketch, plan, ledger, rng)
 
@@ -126,9 +127,9 @@ def planned_release(
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
-        raise ValueError(
-            f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing: ask for "
-            "less, or say allow_weak=True"
+        raise InvalidValueError(
+            f"epsilon above {LARGEST_EPSILON:g} or delta above {LARGEST_DELTA:g} protects next to nothing",
+            f"ask for less, or give {Parameter('allow_weak', True)}",
         )
     operator = releasable(sketch)
     design = public_design(operator, truth("assume_public_design", assume_public_design))
@@ -172,17 +173,20 @@ def booked(
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
         if budget is None and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
-            raise ValueError(
-                f"{said}: pass already= that release, or a budget, and both are paid; if they are other rows of equal "
-                "values, sketch them with a batch= name of their own"
+            paid = either(
+                "pass already= that release, or a budget, and both are paid",
+                "give it with --already, or give --budget FILE",
             )
+            named = either("a batch= name of their own", "--batch NAME")
+            raise InvalidValueError(said, f"{paid}; if they are other rows of equal values, sketch them with {named}")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
-    after = ledger if earlier is None else ledger.after(earlier)
+    after = ledger.after(earlier)
     if budget is None:
         warn_caller_once(
             "no budget",
-            "nobody keeps count of what releases of these records spend together: pass "
-            "budget=skl.Budget(path, epsilon=...) to have it booked and limited",
+            "nobody keeps count of what releases of these records spend together: "
+            + either("pass budget=skl.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
+            + " to have it booked and limited",
         )
     else:
         budget.reserve(ledger, batches)  # the last step that may refuse
@@ -205,9 +209,12 @@ def releasable(sketch: Sketch) -> Operator:
     for leaf in operator.leaves(sketch):
         part: Any = leaf.operator
         if part.tells_by_refusing:
-            raise ValueError(
-                f"a {type(part).__name__} that refuses rows outside its bound tells that there are none: make it with "
-                "outside='clip', and a bound and center that were not taken from the rows; a class of your own that "
-                "takes every finite row says so by tells_by_refusing = False"
+            raise InvalidValueError(
+                f"a {type(part).__name__} that refuses rows outside its bound tells that there are none",
+                either(
+                    "make it with outside='clip', and a bound and center that were not taken from the rows; a class of "
+                    "your own that takes every finite row says so by tells_by_refusing = False",
+                    "use a sketch of sketchlearn design --bounds",
+                ),
             )
     return operator.without_keeping()  # rows are never released

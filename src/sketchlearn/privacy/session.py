@@ -1,4 +1,4 @@
-"""`Session`: the only thing that holds rows and a budget; what leaves it is a release, or learned from one."""
+"""`Session` holds rows and a budget. Only private releases, and models learned from them, leave it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from sketchlearn.core.errors import InvalidValueError
+from sketchlearn.core.messages import counted
 from sketchlearn.features.operator import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
 from sketchlearn.privacy.forecast import Forecast, forecast
-from sketchlearn.privacy.noise_plan import check_neighbors
 from sketchlearn.privacy.release import noisy, planned_release, releasable
 from sketchlearn.sketch.batches import Batches
-from sketchlearn.sketch.ledger import ADD_REMOVE
+from sketchlearn.sketch.ledger import ADD_REMOVE, check_neighbors
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
 from sketchlearn.sketch.sums import Release, Sketch
 
@@ -37,7 +38,7 @@ class Learner(Protocol):
 Estimator = TypeVar("Estimator", bound=Learner)
 
 
-class SessionError(ValueError):
+class SessionError(InvalidValueError):
     """The rows of a session cannot be sketched. The message tells nothing about them."""
 
 
@@ -136,7 +137,7 @@ class Session:
             exact = self._sketched(design)
             # the ledger of the last release includes those before
             earlier = self._releases[-1].ledger if self._releases else None
-            after = ledger if earlier is None else ledger.after(earlier)
+            after = ledger.after(earlier)
             self._budget.reserve(ledger)
             released = noisy(exact.as_batches(self._batch), plan, after)
             self._releases += (released,)
@@ -205,10 +206,9 @@ class Session:
 
     def __repr__(self) -> str:
         spent = self.spent
-        many = "1 release" if spent.releases == 1 else f"{spent.releases:,} releases"
         delta = f", delta {spent.delta:.4g}" if spent.delta else ""
         limit = "" if self._budget.epsilon is None else f", of {self._budget.epsilon:.4g}"
-        return f"<Session: epsilon {spent.epsilon:.4g}{delta} in {many}{limit}>"
+        return f"<Session: epsilon {spent.epsilon:.4g}{delta} in {counted(spent.releases, 'release')}{limit}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds rows and is not copied: send releases")

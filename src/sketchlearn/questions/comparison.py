@@ -23,18 +23,18 @@ from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.inference.moments import part_of
 from sketchlearn.inference.sampling_noise import Noise, Released, density_of, real_parts
 from sketchlearn.kernels.dispatch import one_blas_thread
-from sketchlearn.questions.marginals import Counted, share_by_features
+from sketchlearn.questions.marginals import ColumnCounts, share_by_features
 from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Number, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.record_weights import distinct_records
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
-LEVEL = 0.01  # A sentence says that something differs where the p-value is smaller.
-NAMED_LEVELS = 3  # of a category, in a sentence
-LEAST_CHANGE = 0.005  # of a share: less is not worth a name beside another
-CLEAR_CHANGE = 0.02  # of a share: less is shown with a decimal of its percents
+LEVEL = 0.01  # the significance level of what is reported
+NAMED_LEVELS = 3  # categories of a column, in a sentence
+LEAST_CHANGE = 0.005  # of a proportion: smaller changes are not named beside another
+CLEAR_CHANGE = 0.02  # of a proportion: smaller changes are shown with one decimal of their percentages
 TIMES, DAYS, STEPS = "times", "days", "levels"
-LONGEST_EXPONENT = 700.0  # of e, that floats hold
+LARGEST_EXPONENT = 700.0  # of e, that floats hold
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class ColumnDrift:
         return f"{sign}{in_digits(self.shift, 3)}{unit}"
 
 
-def by_table_column(
+def _by_table_column(
     drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
 ) -> list[ColumnDrift]:
-    """The drifts of the numbers of a schema, with their positions, as those of the table's columns.
+    """The drifts of a schema's numbers, given with their positions, as those of the table's columns.
 
-    The p-value of a column is the least of its numbers': each is multiplied by the number of all of them already.
+    A column has the least p-value of its numbers, which are corrected for the number of all of them already.
     """
     columns = operator.columns
     if not isinstance(columns, SchemaColumns):
@@ -119,38 +119,38 @@ def by_table_column(
     groups: dict[str, list[tuple[int, ColumnDrift]]] = {}
     for position, drift in drifts:
         groups.setdefault(columns.column_at(position).name, []).append((position, drift))
-    return [_of_column(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
+    return [_table_column_drift(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
 
 
-def _of_column(
+def _table_column_drift(
     column: Column, own: list[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
 ) -> ColumnDrift:
     """The drift of one column of a table, whose numbers come with the most surprising one first."""
     names: Any = operator.columns
     drift = replace(own[0][1], column=column.name)
+    values = [(position, one) for position, one in own if names[position] in column.own_names]
     gap = next(((position, one) for position, one in own if names[position] not in column.own_names), None)
     if isinstance(column, Flag | Category):
-        told = (_share_shift(column, position, a, b, operator) for position, _ in own)
-        shares = sorted((one for one in told if one is not None), key=lambda one: -abs(one.change))
+        found = (_proportion_shift(column, position, a, b, operator) for position, _ in own)
+        shares = sorted((one for one in found if one is not None), key=lambda one: -abs(one.change))
         shift = shares[0].change if shares else drift.shift / column.weight
         return replace(drift, shift=shift, spread_ratio=1.0, levels=tuple(shares))
     missing = None
     if gap is not None and gap[1].p_value < LEVEL:
-        missing = _share_shift(column, gap[0], a, b, operator)
-    values = [(position, one) for position, one in own if names[position] in column.own_names]
+        missing = _proportion_shift(column, gap[0], a, b, operator)
     if not values or (missing is not None and values[0][1].p_value >= LEVEL):
         return replace(drift, shift=0.0, spread_ratio=1.0, missing=missing)
     first, moved = values[0]
-    shift, unit = _plain_shift(column, names[first], moved.shift)
+    shift, unit = _shift_in_units(column, names[first], moved.shift)
     return replace(drift, shift=shift, spread_ratio=moved.spread_ratio, unit=unit, missing=missing)
 
 
-def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
-    """How far a number moved, in the table's own unit."""
+def _shift_in_units(column: Column, name: str, shift: float) -> tuple[float, str]:
+    """How far a number moved, in the column's unit."""
     if isinstance(column, Number) and column.scaling == "log":
-        return math.exp(min(shift * column.width, LONGEST_EXPONENT)), TIMES
+        return math.exp(min(shift * column.width, LARGEST_EXPONENT)), TIMES
     if isinstance(column, Text) and not column.n_words:
-        return math.exp(min(shift / column.weight, LONGEST_EXPONENT)), TIMES
+        return math.exp(min(shift / column.weight, LARGEST_EXPONENT)), TIMES
     if isinstance(column, Ordinal):
         return shift / column.weight * (len(column.levels) - 1), STEPS
     if isinstance(column, Date) and name == column.name:
@@ -158,28 +158,28 @@ def _plain_shift(column: Column, name: str, shift: float) -> tuple[float, str]:
     return (shift * column.width if isinstance(column, Number) else shift), ""
 
 
-def _share_shift(column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures) -> LevelShift | None:
-    """The shares of records that have a level, or no value, in both sketches; None where features do not tell them."""
+def _proportion_shift(
+    column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures
+) -> LevelShift | None:
+    """The proportions of a category, or of missing values, in both sketches; None where no frequency shows them."""
     names: Any = operator.columns
-    of_gap = names[position] not in column.own_names
+    of_missing = names[position] not in column.own_names
     word = names[position].removeprefix(f"{column.name}=")
-    if of_gap or isinstance(column, Flag):
-        word = "missing" if of_gap else "yes"
-    size = column.weight_of_gap if of_gap else column.weight
-    both: list[float] = []
+    if of_missing or isinstance(column, Flag):
+        word = "missing" if of_missing else "yes"
+    size = column.weight_of_gap if of_missing else column.weight
+    both = []
     for sketch in (a, b):
-        gaps = 0.0
-        if isinstance(column, Flag) and column.missing == INDICATE and not of_gap:
-            gaps = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
-        share = share_by_features(sketch, operator, position, size, gaps)
-        if share is None:
-            return None
-        both.append(share)
-    return LevelShift(word, *both)
+        missing = 0.0
+        if isinstance(column, Flag) and column.missing == INDICATE and not of_missing:
+            missing = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
+        both.append(share_by_features(sketch, operator, position, size, missing))
+    before, after = both
+    return None if before is None or after is None else LevelShift(word, before, after)
 
 
 SILENT_WEIGHT = 0.1  # Frequencies where the records' characteristic function vanishes count a little, too.
-LEAST_VARIANCE = 0.05  # that a value is measured in, in its mean square
+LEAST_VALUE_VARIANCE = 0.05  # that a value is measured in, in its mean square
 CLEAR_DEVIATIONS = 3.0  # of noise: smaller values have no phase to speak of
 NAMED_COLUMNS = 3  # in the sentence
 DISTINCT_PER_GROUP = 100  # records; with 9 in 4 groups, 40 % of true hypotheses were rejected at the 5 % level
@@ -190,13 +190,13 @@ NEGLIGIBLE_WEIGHT = 1e-12  # of a chi-square, in the largest
 
 @dataclass(frozen=True)
 class Drift:
-    """What two sketches say about whether their records come from the same distribution.
+    """The result of a two-sample test of two sketches.
 
     Attributes
     ----------
-    distance : root mean square difference of the sketches' mean Fourier features (`Sketch.distance`, where the
-        operator has no others).
-    expected : the distance that chance alone would give.
+    distance : the maximum mean discrepancy (MMD): the root mean square difference of the sketches' mean Fourier
+        features (`Sketch.distance`, where the operator has no others).
+    expected : the MMD that sampling error and private noise give on average, if the distributions are equal.
     statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
     p_value : probability that records of one distribution differ at least as much.
     n_a, n_b : numbers of records.
@@ -204,7 +204,7 @@ class Drift:
         along the axes (those of `design` have).
 
     >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
-    The two sketches differ: distance 0.031 where chance gives 0.004 (p < 1e-5).
+    The two sketches differ: MMD 0.031 where sampling error gives 0.004 (p < 1e-5).
     """
 
     distance: float
@@ -217,14 +217,14 @@ class Drift:
 
     @property
     def differ(self) -> bool:
-        """Whether chance explains the distance less than once in a hundred times."""
+        """Whether the difference is significant at the 1 % level."""
         return self.p_value < LEVEL
 
     def __str__(self) -> str:
         p = "p < 1e-5" if self.p_value < 1e-5 else f"p = {in_digits(self.p_value, 2)}"
-        figures = f"distance {in_digits(self.distance, 2)} where chance gives {in_digits(self.expected, 2)} ({p})"
+        figures = f"MMD {in_digits(self.distance, 2)} where sampling error gives {in_digits(self.expected, 2)} ({p})"
         if not self.differ:
-            return f"No difference is seen between the two sketches: {figures}."
+            return f"No significant difference between the two sketches: {figures}."
         moved = [str(column) for column in self.columns if column.p_value < LEVEL][:NAMED_COLUMNS]
         where = f" Most in {'; '.join(moved)}." if moved else ""
         return f"The two sketches differ: {figures}.{where}"
@@ -252,7 +252,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     >>> X, Y, Z = (rng.standard_normal((5000, 2)) + [shift, 0] for shift in (0, 0, 0.2))
     >>> operator = skl.design(X, n_components=1)
     >>> print(skl.two_sample_test(operator.sketch(X), operator.sketch(Y)))
-    No difference is seen between the two sketches: distance ... where chance gives ... (p = ...).
+    No significant difference between the two sketches: MMD ... where sampling error gives ... (p = ...).
     >>> drift = skl.two_sample_test(operator.sketch(X), operator.sketch(Z))
     >>> drift.p_value < 1e-5, drift.columns[0].column, round(drift.columns[0].shift, 1)
     (True, 'column 0', 0.2)
@@ -268,12 +268,12 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             f"few records are distinct, about {in_digits(distinct, 2)}, and equal ones contribute to the same "
             "frequencies: the p-value may be too small; compare sketches without subsampling"
         )
-    n_a, n_b, pooled = float(a.count), float(b.count), a.merged(b, overlapping=True)
+    pooled = a.merged(b, overlapping=True)
     # pools of several BLAS threads wait for each other: see SketchEstimator
     with one_blas_thread():
         density = density_of(pooled, rng)
         noise = Noise.of(pooled, density, rng)
-        together = n_a * n_b / (n_a + n_b)
+        together = effective_count(a, b)
         private = (Released.of(a) + Released.of(b)).times(together)
         # Laplace noise that is large in one sketch is large in the mean of both, too: weights come from the density
         mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
@@ -287,16 +287,16 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             p_value=exceedance(noise.spectrum(weights, private), statistic),
             n_a=a.count,
             n_b=b.count,
-            columns=_columns(a, b, noise, weights, private, _counted(*tables)),
+            columns=_columns(a, b, noise, weights, private, _moment_shifts(*tables)),
         )
 
 
 def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private: Released) -> Double:
-    """How much each frequency counts, with sum one: (|phi|^2 + 0.1) / (1 - |phi|^2), phi the characteristic function.
+    """Weights of frequencies, with sum one: (|phi|^2 + 0.1) / (1 - |phi|^2), phi the characteristic function.
 
-    A shift by delta changes phi by i (omega . delta) phi. So differences are seen where phi has not yet vanished, and
-    in units of the value's own deviation; the constant keeps an eye on finer ones. The weights come from the pooled
-    sketch, whose noise is not correlated with that of the difference, so the null law stays what it is.
+    A shift by delta changes phi by i (omega . delta) phi: it shows where phi has not vanished, in units of the value's
+    standard deviation. The constant 0.1 is for finer differences. The weights come from the pooled sketch, whose noise
+    is not correlated with that of the difference, so the null distribution is unchanged.
     """
     size = np.abs(mean) ** 2
     if pooled.ledger is None:
@@ -304,7 +304,7 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
     else:  # a density follows some of the noise: what does not stand out of it must not count more
         signal = np.where(size > CLEAR_DEVIATIONS**2 * noise.parts * Released.of(pooled).variances, size, 0)
     square = np.maximum(size + noise.variances, 1e-300)
-    variances = np.maximum(noise.variances + noise.parts * private.variances, LEAST_VARIANCE * square)
+    variances = np.maximum(noise.variances + noise.parts * private.variances, LEAST_VALUE_VARIANCE * square)
     weights = (signal / square + SILENT_WEIGHT) / variances
     return np.asarray(weights / weights.sum())
 
@@ -325,14 +325,19 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     return fourier_part(a)[0], fourier_part(b)[0]
 
 
-def _counted(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
-    """How far the mean of each column moved, and how many times wider it is spread, where histograms tell."""
+def effective_count(a: Sketch, b: Sketch) -> float:
+    """n_a n_b / (n_a + n_b): a difference of two means has the variance of one over this many records."""
+    return float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+
+
+def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
+    """The shift of each column's mean, and the ratio of its standard deviations, where both have histograms."""
     histograms = part_of(a, Histograms), part_of(b, Histograms)
     if histograms[0] is None or histograms[1] is None:
         return {}
     found = {}
     for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
-        before, after = (Counted.of(part, column).mean_and_variance() for part in histograms if part is not None)
+        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms if part is not None)
         if before is not None and after is not None and min(before[1], after[1]) > 0:
             found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
     return found
@@ -341,16 +346,16 @@ def _counted(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
 def _columns(
     a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released, counted: dict[int, tuple[float, float]]
 ) -> tuple[ColumnDrift, ...]:
-    """The drift of each column, from the probes along its axis; a real wave has no phase to read shifts from.
+    """The drift of each column, from the probes along its axis; a real periodic nonlinearity has no phase.
 
-    How far it moved is what histograms count, where there are any: of a skewed column, a phase follows its bulk.
+    Histograms, where there are any, give the shift: the phase of a skewed column follows its bulk, not its mean.
     """
     operator = fourier_part(a)[1]
     if not isinstance(operator.law, Probed) or not operator.wave.complex:
         return ()
     d = operator.n_features
     probes = min(len(operator.law.probes) * d, operator.n_frequencies)
-    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
+    together = effective_count(a, b)
     first = abs(operator.wave.coefficient(1))
     found = []
     for column in range(min(d, probes)):
@@ -372,7 +377,7 @@ def _columns(
         shift, ratio = counted.get(column, (shift, float(np.sqrt(after / before))))
         found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
     found.sort(key=lambda one: (one[2].p_value, -one[0]))
-    return tuple(by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
+    return tuple(_by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
 
 
 def exceedance(weights: Double, value: float) -> float:
@@ -418,7 +423,7 @@ def _saddlepoint(weights: Double, value: float) -> float:
 
 @dataclass(frozen=True)
 class Distance:
-    """A distance of two distributions, and the interval that holds it with a stated confidence.
+    """A maximum mean discrepancy (MMD) of two distributions, with its confidence interval.
 
     >>> print(Distance(0.12, 0.1, 0.14, 0.95))
     0.12 (95 % interval 0.1 to 0.14)
@@ -435,20 +440,20 @@ class Distance:
 
 
 def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -> Distance:
-    """The distance D of two distributions, D^2 = mean over frequencies of |phi_a - phi_b|^2, and an interval for it.
+    """The maximum mean discrepancy D of two distributions, D^2 = mean of |phi_a - phi_b|^2, with its interval.
 
-    It estimates the maximum mean discrepancy. Unlike `Sketch.distance`, which is the distance of the two sketches as
-    they are, it is freed of what sampling adds; two sketches of the same distribution are about 0 apart.
+    The mean is over frequencies. Unlike `Sketch.distance`, which compares the two sketches as they are, D is corrected
+    for sampling error: it is about 0 for two sketches of the same distribution.
 
-    The mean square T of z_a - z_b is a quadratic form of Gaussian noise around D^2. Its law for a given D follows from
-    its first cumulants (Liu, Tang and Zhang 2009, 10.1016/j.csda.2008.11.025), and the interval holds all D for
-    which T is not surprising.
+    The mean square T of z_a - z_b is a quadratic form of Gaussian noise around D^2. Its distribution for a given D
+    follows from its first cumulants (Liu, Tang and Zhang 2009, 10.1016/j.csda.2008.11.025); the interval holds all D
+    for which T is not significant.
 
     Parameters
     ----------
     a, b : sketches of one operator of Fourier features, alone or among others, whose records do not overlap.
-    confidence : that the interval holds D.
-    seed : of the densities that tell how the noise of features is correlated.
+    confidence : the confidence level of the interval.
+    seed : of the densities by which the noise of features is correlated.
 
     Examples
     --------
@@ -477,17 +482,17 @@ def distance(a: Sketch, b: Sketch, *, confidence: float = 0.95, seed: int = 0) -
         private = float(gap**2 @ np.tile(released.variances, noise.parts))
         along = (float(np.mean((noise.deviations @ gap) ** 2)) + private) / m**2
     seen = float(gap @ gap) / m
-    law = _Law(spectrum, seen, along)
+    null = _StatisticDistribution(spectrum, seen, along)
     tail = (1 - confidence) / 2
-    # sketches that agree far better than chance lets them are no nearer than those that agree a little better
-    unsurprising = _Law(spectrum, max(seen, law.usual(2 * tail)), along)
-    squares = [law.solve(tail), max(seen - law.powers[0], 0.0), unsurprising.solve(1 - tail)]
+    # sketches that agree far better than sampling error allows are no nearer than those that agree a little better
+    usual = _StatisticDistribution(spectrum, max(seen, null.usual(2 * tail)), along)
+    squares = [null.solve(tail), max(seen - null.powers[0], 0.0), usual.solve(1 - tail)]
     low, value, high = np.sqrt(squares).tolist()
     return Distance(value, low, high, float(confidence))
 
 
-class _Law:
-    """The law of T for each D^2, from its cumulants c_k = tr S^k + k d' S^(k-1) d, S the covariance, |d| = D."""
+class _StatisticDistribution:
+    """The distribution of T for each D^2, by its cumulants c_k = tr S^k + k d' S^(k-1) d, S the covariance, |d| = D."""
 
     def __init__(self, spectrum: Double, seen: float, along: float) -> None:
         self.powers = [float(np.sum(spectrum**k)) for k in (1, 2, 3, 4)]
@@ -556,18 +561,17 @@ class Change:
 
 
 class ChangeDetector:
-    """Compares the newest sketches of a stream with all that came before them since the last change.
+    """Compares the newest sketches of a stream with all sketches before them since the last change.
 
-    At each step, the newest sketch, the newest two, four, ... of them are tested against those before, by
-    `two_sample_test`: a large change is seen at once, a small one when enough of it has been seen. The level is shared
-    among the comparisons, so that at most so many of the steps raise a false alarm. After an alarm, the changed records
-    are what further sketches are compared with.
+    At each step, `two_sample_test` compares the newest sketch, the newest two, four, ... with those before: it detects
+    a large change at once, and a small one after some steps. The comparisons share the level. After an alarm, further
+    sketches are compared with the changed records.
 
-    That holds if sketches are alike while nothing changes: where nights differ from days, give it sums of whole days.
+    Sketches must have one distribution while nothing changes: where nights differ from days, give it sums of days.
 
     Parameters
     ----------
-    level : part of the steps that may raise a false alarm.
+    level : the rate of false alarms, per step.
     windows : numbers of newest sketches that are compared with those before.
     seed : of the tests.
     history : earlier sketches of the stream since its last change, oldest first: compared with, but not tested again.
@@ -600,10 +604,10 @@ class ChangeDetector:
         self.seed = whole("seed", seed, 0)
         #: what was said, step by step
         self.changes: list[Change] = []
-        older = list(history[: -max(self.windows)])
-        self._before = [_total(older)] if older else []  # the sum of those older than all windows, if there are any
-        self._recent = list(history[-max(self.windows) :])
+        self._before: list[Sketch] = []  # the sum of those older than all windows, if there are any
+        self._recent = list(history)
         self._steps_before = len(history)
+        self._sum_older()
 
     def update(self, sketch: Sketch) -> Change:
         """Takes the next sketch of the stream, and says whether the records changed."""
@@ -621,14 +625,16 @@ class ChangeDetector:
         drift, window = min(found, key=lambda pair: pair[0].p_value, default=(None, 0))
         p = 1.0 if drift is None else min(1.0, len(found) * drift.p_value)
         alarm = drift is not None and p < self.level
-        change = Change(step, alarm, step - window + 1 if alarm else None, p, drift)
-        if alarm:
-            self._before, self._recent = [], recent[-window:]
-        else:
-            older, self._recent = [*self._before, *recent[: -max(self.windows)]], recent[-max(self.windows) :]
-            self._before = [_total(older)] if older else []
-        self.changes.append(change)
-        return change
+        self._before, self._recent = ([], recent[-window:]) if alarm else (self._before, recent)
+        self._sum_older()
+        self.changes.append(Change(step, alarm, step - window + 1 if alarm else None, p, drift))
+        return self.changes[-1]
+
+    def _sum_older(self) -> None:
+        """Adds up the sketches that are older than all windows."""
+        older = [*self._before, *self._recent[: -max(self.windows)]]
+        self._before = [_total(older)] if older else []
+        self._recent = self._recent[-max(self.windows) :]
 
 
 def _total(sketches: list[Sketch]) -> Sketch:

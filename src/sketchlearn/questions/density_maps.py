@@ -1,4 +1,4 @@
-"""Densities drawn as maps, curves and differences, and what a sketch shows of them, on the axes of a picture."""
+"""Draws densities and their differences as maps or curves, and what a decoder sees of a sketch, with matplotlib."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
 
 COLUMNS_IN_LABEL = 3
-SMALLEST_LOADING = 0.3  # of the largest one: a label leaves columns of smaller loadings out
-TOTAL_WEIGHT = 0.05  # between directions that show equally much, the total covariance decides
-LARGEST_SPREAD_RATIO = 5.0  # of two columns: beyond it, drawing them to the same scale would flatten one
+SMALLEST_LOADING = 0.3  # of the largest one: a label leaves out columns with smaller loadings
+TOTAL_WEIGHT = 0.05  # of the total covariance, which decides between directions that are equally interesting
+LARGEST_SPREAD_RATIO = 5.0  # of two columns: with a larger one, an equal scale would flatten one of them
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class View:
         return int(self.matrix.shape[1])
 
     def points(self, rows: Double) -> Double:
-        """Rows as they are seen."""
+        """Rows in the view's coordinates."""
         return np.asarray((rows - self.origin) @ self.matrix)
 
     def covariances(self, covariances: Double) -> Double:
-        """Covariances as they are seen."""
+        """Covariances in the view's coordinates."""
         return np.asarray(self.matrix.T @ covariances @ self.matrix)
 
 
@@ -53,8 +53,7 @@ def moments(mixture: Mixture) -> tuple[Double, Double]:
 def view_of(total: Double, center: Double, interesting: Double, names: tuple[str, ...]) -> View:
     """One or two columns as they are; of more columns, the two directions along which `interesting` is largest.
 
-    Directions are of columns in units of their own standard deviation, so that no unit of measure decides. `total`
-    is the covariance of all records.
+    Columns are standardized first, so that units do not matter. `total` is the covariance of all records.
 
     >>> view_of(np.eye(3), np.zeros(3), np.diag([0.0, 2.0, 1.0]), ("a", "b", "c")).labels
     ('b', 'c')
@@ -72,7 +71,7 @@ def view_of(total: Double, center: Double, interesting: Double, names: tuple[str
 
 
 def _label(loadings: Double, names: tuple[str, ...]) -> str:
-    """The columns that a direction is mainly made of, such as 0.8 income - 0.6 age."""
+    """The main columns of a direction, such as 0.8 income - 0.6 age."""
     order = np.argsort(-np.abs(loadings))
     least = SMALLEST_LOADING * abs(loadings[order[0]])
     main = [i for i in order[:COLUMNS_IN_LABEL] if abs(loadings[i]) >= least]
@@ -91,13 +90,13 @@ MARGIN_DEVIATIONS = 3.2  # between the components and the edge of the picture
 CONTOUR_SHARES = (0.99, 0.9, 0.75, 0.5, 0.25)  # of the records, inside each contour
 SMALLEST_DEVIATION = 0.004  # of the picture's width: narrower components would fall between pixels
 SMALLEST_COLOR_LIMIT = 0.05  # of the greatest density: smaller differences are drawn pale
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#555555"  # Okabe and Ito: colour-blind readers can tell them apart
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#555555"  # Okabe and Ito's palette, safe for colour-blind readers
 LEGEND: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none", "fontsize": 8.5, "loc": "best"}
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a picture marks: centers, the share of records of each, their covariances, and what they are called.
+    """The clusters or components that a picture marks: centers, weights, covariances and their name.
 
     Those of a fitted model are `numbered` as its `predict` numbers them; `errors` are standard errors of the centers.
     """
@@ -112,7 +111,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Grid:
-    """Points of the picture, and what lies between neighbours."""
+    """The points at which a density is computed, and the area of a cell."""
 
     ticks: list[Double]
     points: Double  # (points, axes)
@@ -134,13 +133,12 @@ def grid_of(view: View, centers: Double, covariances: Double) -> Grid:
 
 
 def heights_on(view: View, mixture: Mixture, grid: Grid) -> Double:
-    """The density of the mixture, as it is seen, at the points of the grid."""
+    """The density of the mixture in the view's coordinates, at the points of the grid."""
     least = (SMALLEST_DEVIATION * np.array([axis[-1] - axis[0] for axis in grid.ticks])) ** 2
     total = np.zeros(len(grid.points))
     weights = mixture.weights / mixture.weights.sum()
-    for weight, location, covariance in zip(
-        weights, view.points(mixture.locations), view.covariances(mixture.covariances()), strict=True
-    ):
+    parts = zip(weights, view.points(mixture.locations), view.covariances(mixture.covariances()), strict=True)
+    for weight, location, covariance in parts:
         factor = np.linalg.cholesky(covariance + np.diag(least))
         away = np.linalg.solve(factor, (grid.points - location).T)
         norm = (2 * np.pi) ** (view.n_axes / 2) * np.prod(np.diag(factor))
@@ -149,7 +147,7 @@ def heights_on(view: View, mixture: Mixture, grid: Grid) -> Double:
 
 
 def contour_levels(heights: Double, cell: float) -> Double:
-    """The heights above which the shares lie, ascending and all different."""
+    """The heights of contours that hold `CONTOUR_SHARES` of the records, ascending and all different."""
     ordered = np.sort(heights)[::-1]
     inside = np.cumsum(ordered) * cell
     found = ordered[np.minimum(np.searchsorted(inside, CONTOUR_SHARES), len(ordered) - 1)]
@@ -157,10 +155,21 @@ def contour_levels(heights: Double, cell: float) -> Double:
     return np.asarray(np.maximum.accumulate(found * (1 + 1e-9 * rank)) + 1e-300 * rank)
 
 
-def draw_map(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    lines = required("matplotlib.lines", "plot")
+def draw_density(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
+    """Draws the density of the records, and the clusters or components on it: a curve or a map."""
     grid = grid_of(view, parts.centers, parts.covariances)
-    heights = heights_on(view, density, grid)
+    (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, grid, heights_on(view, density, grid), parts)
+
+
+def draw_change(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
+    """Draws the densities of two sketches as curves, or their difference as a map."""
+    grid = grid_of(view, common.locations, common.covariances())
+    heights = [heights_on(view, mixture, grid) for mixture in (common, *densities)]
+    (_draw_curves if view.n_axes == 1 else _draw_difference)(axes, view, grid, *heights)
+
+
+def _draw_map(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) -> None:
+    lines = required("matplotlib.lines", "plot")
     levels = contour_levels(heights, grid.cell)
     blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
     highest = max(heights.max(), levels[-1] * 1.001)
@@ -202,9 +211,7 @@ def draw_centers(axes: Any, places: Any, parts: Parts) -> None:
         axes.annotate(str(number), place, (6, 6), textcoords="offset points", fontsize=9, fontweight="bold", zorder=4)
 
 
-def draw_curve(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
-    grid = grid_of(view, parts.centers, parts.covariances)
-    heights = heights_on(view, density, grid)
+def _draw_curve(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) -> None:
     axes.fill_between(grid.ticks[0], heights, color=BLUE, alpha=0.2, linewidth=0)
     axes.plot(grid.ticks[0], heights, color=BLUE, linewidth=1.6, label="density of the records")
     for center, covariance in zip(parts.centers[:, 0], parts.covariances[:, 0, 0], strict=True):
@@ -214,9 +221,7 @@ def draw_curve(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
     axes.legend(**LEGEND)
 
 
-def draw_difference(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
-    grid = grid_of(view, common.locations, common.covariances())
-    level, first, second = (heights_on(view, mixture, grid) for mixture in (common, *densities))
+def _draw_difference(axes: Any, view: View, grid: Grid, level: Double, first: Double, second: Double) -> None:
     change = (second - first) / level.max()
     limit = max(float(np.abs(change).max()), SMALLEST_COLOR_LIMIT)
     # orange and purple, which differ in lightness to no eye but in hue to all
@@ -235,9 +240,7 @@ def _signed_percent(value: float, _position: int) -> str:
     return f"{value:+.0%}" if abs(value) > 1e-9 else "0%"
 
 
-def draw_curves(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
-    grid = grid_of(view, common.locations, common.covariances())
-    first, second = (heights_on(view, mixture, grid) for mixture in densities)
+def _draw_curves(axes: Any, view: View, grid: Grid, _level: Double, first: Double, second: Double) -> None:
     axes.plot(grid.ticks[0], first, color=BLUE, linewidth=1.6, label="first sketch")
     axes.plot(grid.ticks[0], second, color=ORANGE, linewidth=1.6, linestyle="--", label="second sketch")
     axes.fill_between(grid.ticks[0], first, second, color=GREY, alpha=0.2, linewidth=0)

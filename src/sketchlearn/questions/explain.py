@@ -1,4 +1,4 @@
-"""`explain`: whether a poor fit is the fault of the sketch, of its scale, of the decoder or of the model."""
+"""`explain`: diagnoses whether the sketch, its scale, the decoder or the model causes a poor fit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_array
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import in_digits
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import whole
@@ -34,31 +35,30 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
-from sketchlearn.inference.errors.influence import in_own_units
 from sketchlearn.inference.errors.mixtures import errors_over_bound
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.questions.density_maps import draw_decay, draw_landscape
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.sums import Sketch
 
-MOST_COMPONENTS, SPARE = 20, 4  # that are looked at, of twice as many as were asked for and some more
-LEAST_P_VALUE = 1e-6  # of what one component more explains by chance
-CLEARLY_OVER = 1.01  # errors beside those of all rows: less is nothing, and within the error of draws
+MOST_COMPONENTS, SPARE = 20, 4  # The path ends at 2 k + SPARE components, or at MOST_COMPONENTS.
+LEAST_P_VALUE = 1e-6  # A component more is significant if its gain has a smaller p-value.
+CLEARLY_OVER = 1.01  # A smaller ratio of errors is within the error of draws.
 CENTERS = ("cluster_centers_", "means_")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What numbers say of the number of components and of the errors of a fit.
+    """Figures about the number of components and the standard errors of a fit.
 
     Attributes
     ----------
     n_components : the number that was asked for.
-    gain, freedom : what one component more explains, a chi-square with so many degrees of freedom; 0 where it cannot be
-        told: few numbers, many components, one-bit or subsampled sketches.
-    enough : how many Gaussians explain the sketch, by BIC, if that many do.
+    gain, freedom : the chi-square that one component more explains, and its degrees of freedom; 0 where it is unknown:
+        few numbers, many components, one-bit or subsampled sketches.
+    enough : how many Gaussians fit the sketch, by BIC, if any number does.
     worst_error, attribute : the largest standard error of centers or means, if it is known.
-    over_bound : errors of means over those that all rows would leave, where a mixture explains the sketch.
+    over_bound : errors of means over those of a fit to all rows, where a mixture fits the sketch.
     """
 
     n_components: int
@@ -72,23 +72,23 @@ class Advice:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any) -> Advice:
-        """That of a mixture, in the problem's units, which was fitted to a sketch; and of a model, if there is one."""
+        """The figures of a mixture, in the problem's units, that was fitted to a sketch; and of a model, if any."""
         gain, freedom, enough, explaining = _next_component(problem, outcome.mixture, n_records)
         errors = fitted.error_bars().standard_errors if hasattr(fitted, "error_bars") else {}
         name = next((name for name in CENTERS if name in errors), "")
         worst = float(np.nanmax(errors[name])) if name else 0.0
         if name == "means_" and outcome.status is Status.EXPLAINED:
-            explaining = in_own_units(problem, fitted.fitted_model().density)
+            explaining = problem.from_data_units(fitted.fitted_model().density)
         over = None if explaining is None else errors_over_bound(problem, explaining, np.random.default_rng(0))
         return cls(problem.n_components, n_records, gain, freedom, enough, worst, name, over)
 
     @property
     def too_few(self) -> bool:
-        """Whether more Gaussians than were asked for explain the sketch."""
+        """Whether the sketch needs more Gaussians than were asked for."""
         return self.enough is not None and self.enough > self.n_components
 
     def sentences(self, *, frequencies_suffice: bool) -> list[str]:
-        """What the numbers say; that more frequencies would bring little, only where nothing else asks for them."""
+        """The figures in words; `frequencies_suffice` allows the sentence on what more frequencies would bring."""
         said = []
         price = self.freedom * np.log(self.n_records)
         if self.freedom > 0 and self.gain > price and chdtrc(self.freedom, self.gain) < LEAST_P_VALUE:
@@ -105,13 +105,11 @@ class Advice:
                 f"{in_digits(4 * self.n_records, 2)} records like these."
             )
         if self.over_bound is not None and frequencies_suffice:
-            over, what = in_digits(self.over_bound, 3), f"Errors of means of a mixture of {self.n_components}"
-            said.append(
-                f"{what} are about {over} times those that all rows would give: more frequencies would bring at most "
-                "that."
-                if self.over_bound >= CLEARLY_OVER
-                else f"{what} are those that all rows would give: more frequencies would bring nothing."
-            )
+            over, gain = f"about {in_digits(self.over_bound, 3)} times those", "at most that"
+            if self.over_bound < CLEARLY_OVER:
+                over, gain = "those", "nothing"
+            what = f"Errors of means of a mixture of {self.n_components}"
+            said.append(f"{what} are {over} that all rows would give: more frequencies would bring {gain}.")
         return said
 
     @property
@@ -127,7 +125,7 @@ class Advice:
 def _next_component(
     problem: Problem, mixture: Mixture, n_records: float
 ) -> tuple[float, int, int | None, Mixture | None]:
-    """What one component more explains, how many are enough, and a mixture of those, if they are as many as asked."""
+    """The gain of one component more, its parameters, the number that suffices, and its mixture if it has k."""
     k = problem.n_components
     most = min(2 * k + SPARE, MOST_COMPONENTS, n_affordable(problem, DiagonalGaussian()))
     if k > most - 1 or not problem.plain.whole:
@@ -144,10 +142,10 @@ def _next_component(
     return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough, explaining
 
 
-def what_explains(n_components: int, n_clusters: int) -> str:
-    """What explains a sketch, in words.
+def _fit_in_words(n_components: int, n_clusters: int) -> str:
+    """The subject and verb of a sentence about a mixture that fits the sketch.
 
-    >>> what_explains(2, 2), what_explains(6, 2)
+    >>> _fit_in_words(2, 2), _fit_in_words(6, 2)
     ('the mixture explains', 'a mixture of 6 components, of which the 2 clusters are made, explains')
     """
     if n_components <= n_clusters:
@@ -157,7 +155,7 @@ def what_explains(n_components: int, n_clusters: int) -> str:
 
 
 def findings(f: dict[str, float]) -> list[str]:
-    """What the figures of a fit say, one sentence each."""
+    """Sentences about the figures of a fit."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
     notes = [
         f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
@@ -174,13 +172,13 @@ def findings(f: dict[str, float]) -> list[str]:
 
 
 ROWS_PER_CLUSTER = 4  # k-means on fewer rows is no reference
-REGION_FACTORS = (1.0, 2.0, 3.0)  # of further searches: a misread spread made searches stall in test_small_box
+REGION_FACTORS = (1.0, 2.0, 3.0)  # of further searches: a wrong spread made searches stall in test_small_box
 REFINEMENT_ITERATIONS = 300  # from the reference
 LOWER_COST_RATIO = 0.7  # heavy tails alone make the cost vary by 0.77 between seeds
 WORSE_RISK_RATIO = 1.05  # of mean squared distances from the nearest center
-POOR_MISFIT = 3.0
-LARGEST_RMS = 0.9  # of |z|: above it, nothing but the spread of all records is seen
-LARGEST_RELEASED_SHARE = 0.5  # of the noise: above it, values at the noise tell nothing of the scale
+POOR_RESIDUAL = 3.0  # in units of the sampling noise
+LARGEST_RMS = 0.9  # of |z|: above it, the sketch shows only the spread of all records
+LARGEST_RELEASED_SHARE = 0.5  # of the noise: with more, values at the noise do not depend on the scale
 LARGEST_NOISE_SHARE = 0.6  # of the values that are not above the noise
 SMALLEST_SCALE_RATIO, LARGEST_SCALE_RATIO = 0.3, 3.0  # to the scale that design would choose: centers are lost beyond
 
@@ -201,24 +199,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Explanation:
-    """A verdict, the sentences that say why and what to change, and the numbers behind them.
+    """A verdict, with reasons and advice as sentences, and the figures behind them.
 
     Attributes
     ----------
-    verdict : what is at fault, if anything.
-    sentences : why, and what to change.
-    figures : the numbers behind it, by name, as follows.
+    verdict : the cause of a poor fit, if any.
+    sentences : the reasons, and what to change.
+    figures : the figures, by the following names.
     numbers, parameters : real numbers in the sketch, and parameters k (2 d + 1) of k Gaussians.
     noise, rms : noise, of sampling and of a private release, and root mean square, of |z|.
     released : share of that noise's power that a private release added.
     at_noise, usually_at_noise : share of the values below twice the noise, and what it is at a good scale.
-    scale_ratio : scale of the law over the one that `design` would choose (if the law has one scale).
+    scale_ratio : scale of the frequency distribution over the one that `design` would choose (if it has one scale).
     misfit : squared residual in units of sampling noise.
-    best_misfit, gain : if it was searched further: the least misfit, and the mean squared distance to the learned
-        centers over that to the centers found with it, as the sketch tells it.
+    best_misfit, gain : after further searches: the least misfit, and the mean squared distance to the learned centers
+        over that to the centers found with it, estimated from the sketch.
     risk_ratio, reference_cost_ratio : if rows were given: mean squared distance to the learned centers over that to
         k-means' centers, and cost of the mixture refined from k-means over that of the learned one.
-    over_bound : where a mixture explains the sketch, errors of its means over those that all rows would leave.
+    over_bound : where a mixture fits the sketch, errors of its means over those of a fit to all rows.
     """
 
     verdict: Verdict
@@ -234,9 +232,9 @@ class Explanation:
     def plot(self, ax: Any = None) -> Any:
         """Draws what the decoder saw, and returns the matplotlib axes.
 
-        For two columns: the correlation Re <Phi(c), z> / m of a point c with the sketch, and the learned centers; a
-        scale that is too large shows one hill, one that is too small a rough sea. Otherwise: |z| against |omega|, in
-        the sketch and in the fitted mixture; a good scale lies where |z| falls from 1 towards the noise.
+        For two columns: the correlation Re <Phi(c), z> / m of a point c with the sketch, and the learned centers. A
+        scale that is too large shows one hill, one that is too small many. Otherwise: |z| against |omega|, in the
+        sketch and in the fitted mixture; at a good scale, |z| falls from 1 to the noise.
         """
         if self.problem is None:
             raise ValueError("no decoder was at work here: plot_model draws the clusters")
@@ -255,15 +253,15 @@ def explain(
     random_state: int = 0,
     assume_public_sample: bool = False,
 ) -> Explanation:
-    """Says whether a poor fit is the fault of the sketch (size, scale), the decoder or the model, and what to change.
+    """Diagnoses whether the sketch (its size or scale), the decoder or the model causes a poor fit.
 
-    A cost as low as that of a better result, or lower, puts the blame on the sketch; a higher one on the decoder.
+    If a better result has no lower cost, the sketch is at fault; if it has, the decoder is.
 
     Parameters
     ----------
     fitted : a fitted estimator of clusters or mixtures, or a sketch.
-    X : some rows that were held back, of which up to 5000 are used: k-means on them is the reference. Without rows,
-        the verdict rests on the sketch alone.
+    X : held-out rows, of which up to 5000 are used: k-means on them is the reference. Without rows, the verdict is
+        based on the sketch alone.
     n_components, decoder : the number of clusters, and the decoder, for a bare sketch.
     random_state : seed of the further searches.
     assume_public_sample : the caller knows that X is public; otherwise a private release is explained without rows.
@@ -278,7 +276,7 @@ def explain(
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
-    Nothing is wrong: the result is that of all rows: they were few enough to be kept; ... (misfit ...).
+    Nothing is wrong: fitted on all rows: they were few enough to be kept; ... (residual ...).
     """
     rng = np.random.default_rng(random_state)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
@@ -316,11 +314,12 @@ def explain(
 def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
     k, name = len(fitted.fitted_model().centers_of_parts), type(fitted).__name__
     if n_components is not None and n_components != k:
-        raise ValueError(f"this {name} was fitted with {k} components, not {n_components}: leave n_components out")
+        remedy = f"leave {Parameter('n_components')} out"
+        raise InvalidValueError(f"this {name} was fitted with {k} components, not {n_components}", remedy)
 
 
 def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
-    """Of exact steps at a pilot: how much the last one gained, and whether the records are like the pilot's sample."""
+    """The explanation of exact steps from a pilot: the last gain, and whether the records resemble its sample."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
     centers, columns = model.centers_of_parts, sketch.operator.columns  # type: ignore[attr-defined]
     k, d = centers.shape
@@ -359,15 +358,15 @@ def _risk_ratio(rows: Double, centers: Double, k: int, rng: np.random.Generator)
 
 @dataclass(frozen=True)
 class _Case:
-    """What is explained: the problem, how it was solved, and the centers that came of it."""
+    """What is explained: the problem, its solution and the centers."""
 
     target: Target
     problem: Problem
     decoder: Decoder
     outcome: Outcome
     centers: Double  # as learned
-    centroids: Double  # those that the mean squared distance judges: of a mixture, its best centroids
-    units: Double  # in which squared distances count
+    centroids: Double  # for mean squared distances: of a mixture, its best centroids
+    units: Double  # of squared distances
 
     @property
     def k(self) -> int:
@@ -379,7 +378,7 @@ class _Case:
 
     @property
     def of_rows(self) -> bool:
-        """Whether the centers are those of rows, which do not depend on how well a mixture explains the sketch."""
+        """Whether the centers are those of rows, which need no mixture that fits the sketch."""
         return self.centers is self.centroids and self.outcome.status in (Status.ROWS, Status.ALL_ROWS)
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
@@ -391,7 +390,8 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     name = type(fitted).__name__
     if isinstance(fitted, Sketch):
         if n_components is None:
-            raise ValueError("a sketch does not know how many clusters to look for: give explain n_components")
+            remedy = f"give explain {Parameter('n_components')}"
+            raise InvalidValueError("a sketch does not know how many clusters to look for", remedy)
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
@@ -404,7 +404,9 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
             found = reduced_in_units(centroids, density.heavy(), problem, units, rng)[0]
         return _Case(target, problem, chosen, outcome, found, found, units)
     if not isinstance(fitted, BaseEstimator):
-        raise TypeError(f"explain needs a fitted estimator or a sketch with n_components, not {name}")
+        raise InvalidTypeError(
+            f"explain needs a fitted estimator or a sketch with {Parameter('n_components')}, not {name}"
+        )
     if not isinstance(fitted, DesignedEstimator):
         raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
     sketch, model = fitted.sketch_, fitted.fitted_model()
@@ -429,7 +431,7 @@ def _checked_rows(X: Any, columns: Any, k: int, d: int, rng: np.random.Generator
 
 
 def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[str, float]:
-    """Where the values lie between noise and 1, and the law's scale against one for the rows, or else the mixture."""
+    """The power of the values beside the noise, and the scale beside that of a design for the rows or the mixture."""
     target, k = case.target, case.k
     power = np.abs(target.values) ** 2 * (2 - target.imaginary)
     louder = 1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)
@@ -454,7 +456,7 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
 
 
 def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
-    """Further searches, some of them in a wider region: the least misfit, and what its centers would gain."""
+    """Further searches, some in a wider region: the least residual, and the gain of its centers."""
     if case.outcome.misfit <= EXPLAINED:
         return {"best_misfit": case.outcome.misfit, "gain": 1.0}
     wider = [replace(case.problem, spread=case.problem.spread * factor) for factor in REGION_FACTORS]
@@ -467,7 +469,7 @@ def _search(case: _Case, rng: np.random.Generator) -> dict[str, float]:
 
 
 def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str, float]:
-    """The learned centers against k-means on half of the rows; and the cost that refinement reaches from there."""
+    """The learned centers beside k-means on half of the rows, and the cost of a mixture refined from there."""
     risk_ratio = _risk_ratio(rows / case.units, case.centroids / case.units, case.k, rng)
     seed = int(rng.integers(2**31))
     # as many components as the learned mixture has: costs compare
@@ -490,47 +492,48 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
 
 
 def _fault_of_sketch(f: dict[str, float], k: int) -> Verdict | None:
-    """What is wrong with size or scale, as far as it shows without a search."""
+    """A wrong size or scale, if it shows without a search."""
     if f["numbers"] < f["parameters"]:
         return Verdict.SKETCH_TOO_SMALL
     if f["released"] < LARGEST_RELEASED_SHARE and f["at_noise"] > max(LARGEST_NOISE_SHARE, f["usually_at_noise"] + 0.2):
         return Verdict.SCALE_TOO_SMALL
     # a mixture that does not fit says little of the scale
-    trusted = "risk_ratio" in f or f["misfit"] <= POOR_MISFIT
+    trusted = "risk_ratio" in f or f["misfit"] <= POOR_RESIDUAL
     if k > 1 and (f["rms"] > LARGEST_RMS or (trusted and f.get("scale_ratio", 1.0) > LARGEST_SCALE_RATIO)):
         return Verdict.SCALE_TOO_LARGE
     return None
 
 
 def _fault_of_search(f: dict[str, float]) -> Verdict:
-    """The decoder's fault if there is a better solution; else that of the model, or of the sketch if rows say so."""
+    """The decoder, if there is a better solution; else the model, or the sketch."""
     misfit, rows = f["misfit"], "risk_ratio" in f
     missed = f["best_misfit"] < LOWER_COST_RATIO * misfit and f["gain"] > WORSE_RISK_RATIO
     if misfit > EXPLAINED and (missed or f.get("reference_cost_ratio", 1.0) < LOWER_COST_RATIO):
         return Verdict.DECODER
-    if not rows and min(misfit, f["best_misfit"]) <= POOR_MISFIT:
+    if not rows and min(misfit, f["best_misfit"]) <= POOR_RESIDUAL:
         return Verdict.FINE
     if rows and f.get("scale_ratio", 1.0) < SMALLEST_SCALE_RATIO:
         return Verdict.SCALE_TOO_SMALL
     enough = f["numbers"] >= (4 if rows else 2) * f["parameters"]
-    return Verdict.MODEL if misfit > POOR_MISFIT and enough else Verdict.SKETCH_TOO_SMALL
+    return Verdict.MODEL if misfit > POOR_RESIDUAL and enough else Verdict.SKETCH_TOO_SMALL
 
 
 def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
-    """What is at fault, and what to change."""
+    """The cause and the advice, as a sentence."""
     k, ratio = case.k, f.get("scale_ratio")
+    design = called("design", "sample", n_components=k)
     match verdict:
         case Verdict.SKETCH_TOO_SMALL:
             m = math.ceil(10 * k * case.d * (2 - case.target.imaginary))
             return (
                 f"The sketch is too small to tell {k} components apart, whatever the decoder: use about {m} "
-                f"frequencies (it has {len(case.target)}), which design(sample, n_components={k}) does."
+                f"frequencies (it has {len(case.target)}), which {design} does."
             )
         case Verdict.SCALE_TOO_LARGE:
             excess = "" if ratio is None or ratio <= 1 else f", by a factor of {in_digits(ratio, 2)} or more"
             return (
                 f"The scale of the frequencies is too large{excess}: they are so low that clusters blur into one "
-                f"cloud; use a smaller scale, or design(sample, n_components={k}), which chooses it."
+                f"cloud; use a smaller scale, or {design}, which chooses it."
             )
         case Verdict.SCALE_TOO_SMALL:
             known = ratio if "risk_ratio" in f else None
@@ -539,14 +542,16 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             larger = f"{'about' if known else 'at least'} {in_digits(times, 2)} times as large"
             return (
                 "The scale of the frequencies is too small: they are so high that each cluster averages out; "
-                f"use a scale {larger}, or design(sample, n_components={k}), which chooses it."
+                f"use a scale {larger}, or {design}, which chooses it."
             )
         case Verdict.DECODER:
             better = min(f["best_misfit"], f["misfit"] * f.get("reference_cost_ratio", 1.0))
             return (
-                f"The decoder missed a better solution: the misfit is {in_digits(f['misfit'], 3)}, but "
-                f"{in_digits(better, 3)} can be reached; try another random_state or decoder, "
-                "or an operator of design(), which shows records' spread."
+                f"The decoder missed a better solution: the residual is {in_digits(f['misfit'], 3)}, but "
+                f"{in_digits(better, 3)} can be reached; try another {Parameter('random_state')} or "
+                f"{Parameter('decoder')}, "
+                f"or {either('an operator of design()', 'a sketch of sketchlearn design')}, which shows records' "
+                "spread."
             )
         case Verdict.HIDDEN:
             return (
@@ -555,30 +560,30 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
             )
         case Verdict.MODEL:
             # without probes, location and spread may have been misread: risk 50 times k-means', and no search helped
-            hidden = "; or else the operator hides where records lie: use design()"
+            hidden = f"; or else the operator hides where records lie: use {called('design')}"
             return (
-                "The clusters are unlike Gaussians along the axes: the misfit stays at "
+                "The clusters are unlike Gaussians along the axes: the residual stays at "
                 f"{in_digits(f['best_misfit'], 3)} in further searches; "
                 "the centers can still be good, and more components or more frequencies help"
                 f"{'' if np.any(case.target.declared) else hidden}."
             )
         case _:
-            return f"Nothing is wrong: {_praise(f, case)}."
+            return f"Nothing is wrong: {_why_fine(f, case)}."
 
 
-def _praise(f: dict[str, float], case: _Case) -> str:
+def _why_fine(f: dict[str, float], case: _Case) -> str:
     """Why nothing is wrong."""
-    fit = f"(misfit {in_digits(f['misfit'], 2)})"
-    explains = what_explains(len(case.outcome.mixture.heavy()), case.k)
+    fit = f"(residual {in_digits(f['misfit'], 2)})"
+    explains = _fit_in_words(len(case.outcome.mixture.heavy()), case.k)
     if f["misfit"] <= EXPLAINED:
         return f"{explains} the sketch up to sampling noise {fit}"
     if "risk_ratio" in f:
         return f"the centers are as good as those of k-means on the rows {fit}"
     if case.of_rows:
         return f"{case.outcome.status.value}; a Gaussian for each cluster need not fit {fit}"
-    if f["misfit"] > POOR_MISFIT:
+    if f["misfit"] > POOR_RESIDUAL:
         best = in_digits(f["best_misfit"], 2)
-        return f"the centers are as good as those of a mixture that explains the sketch (misfit {best})"
+        return f"the centers are as good as those of a mixture that explains the sketch (residual {best})"
     return f"{explains} the sketch nearly up to sampling noise {fit}"
 
 

@@ -1,9 +1,10 @@
-"""`center_intervals`: how sure the shares and centers of clusters are, column by column, in the units of the table."""
+"""`center_intervals`: confidence intervals of the shares and centers of clusters, in the columns' units."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class ColumnIntervals:
     @property
     def in_words(self) -> list[str]:
         """For each cluster."""
-        return [self._written(float(low), float(high)) for low, high in self.ends]
+        return [self._written(*interval) for interval in self.ends.tolist()]
 
     def _written(self, low: float, high: float) -> str:
         if self.kind == "date":
@@ -56,7 +57,7 @@ class CenterIntervals:
     level : the probability with which each interval holds the truth.
     shares : of the clusters.
     columns : of the centers, column by column.
-    left_out : columns whose numbers have no unit of the table: words, orders, and those that indicate missing values.
+    left_out : columns without a unit: words, ordered categories, and columns with indicated missing values.
     """
 
     level: float
@@ -70,7 +71,9 @@ class CenterIntervals:
         rows += [[printable(one.name), *one.in_words] for one in own]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, *([f"not told: {', '.join(map(printable, self.left_out))}"] * bool(self.left_out))])
+        if self.left_out:
+            lines.append(f"not reported: {', '.join(map(printable, self.left_out))}")
+        return "\n".join(lines)
 
 
 def center_intervals(model: Any, level: float = 0.95) -> CenterIntervals:
@@ -107,16 +110,9 @@ def center_intervals(model: Any, level: float = 0.95) -> CenterIntervals:
         names = model.columns_ or [f"column {i}" for i in range(ends.shape[1])]
         columns = (ColumnIntervals(name, "number", ends[:, i]) for i, name in enumerate(names))
         return CenterIntervals(level, shares, tuple(columns))
-    told: list[ColumnIntervals] = []
-    left_out = []
-    position = 0
-    for column in model.columns_.schema.columns:
-        width = len(column.encoded_names)
-        own = list(_in_own_unit(column, ends[:, position : position + width]))
-        told += own
-        left_out += [] if own else [column.name]
-        position += width
-    return CenterIntervals(level, shares, tuple(told), tuple(left_out))
+    own = {column.name: list(_in_own_unit(column, part)) for column, part in model.columns_.schema.pieces(ends)}
+    left_out = tuple(name for name, intervals in own.items() if not intervals)
+    return CenterIntervals(level, shares, tuple(chain.from_iterable(own.values())), left_out)
 
 
 def _in_own_unit(column: Column, ends: Double) -> Iterator[ColumnIntervals]:

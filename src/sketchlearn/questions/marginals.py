@@ -1,4 +1,4 @@
-"""One column by itself: from the exact counts of `Histograms`, or from the frequencies along its axis."""
+"""Marginal distributions of columns, from the exact counts of `Histograms` or the frequencies along an axis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,13 @@ from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.inference.sampling_noise import noise_in, real_parts
-from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Ordinal, Text
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 ROUNDING = 1e-9  # Shares whose sum is nearer to what it should be are exact.
 
 
 class Share(NamedTuple):
-    """A share of the records, its error, and whether it is a count of them; None if the sketch has no counts."""
+    """A proportion of the records, its standard error, and whether it is exact; None if the sketch has no counts."""
 
     value: float
     error: float
@@ -33,10 +32,9 @@ class Share(NamedTuple):
 
 
 def shares_of_levels(values: Double, room: float = 1.0) -> tuple[Double, float]:
-    """Shares of levels that exclude each other, and how far they were from filling their room, which each may be off.
+    """Proportions of exclusive categories, none negative, and how far their sum was from `room`: the error of each.
 
-    None is below 0. Where they are more than the room together, which cannot be, all are made smaller alike. Where they
-    are less, nobody knows which of them are too small, and they stay.
+    If their sum exceeds the room, all are scaled to it. If it is smaller, they stay: any of them may be too small.
 
     >>> shares_of_levels(np.array([0.99, 0.04, -0.01]))[0].round(3).tolist(), shares_of_levels(np.array([0.5, 0.2]))[0]
     ([0.961, 0.039, 0.0], array([0.5, 0.2]))
@@ -51,13 +49,19 @@ def shares_of_levels(values: Double, room: float = 1.0) -> tuple[Double, float]:
     return (shares * (room / total) if total > room else shares), min(off, 1.0)
 
 
-def share_by_features(
-    sketch: Sketch, operator: FourierFeatures, position: int, size: float, gaps: float = 0.0
-) -> float | None:
-    """The share p of records whose number at a position is `size`, where all others are 0, or half of it in gaps.
+def frequencies_along(operator: FourierFeatures, position: int) -> NDArray[np.int64]:
+    """The numbers of the frequencies along an axis."""
+    others = np.delete(operator.frequencies, position, axis=0)
+    return np.flatnonzero(~np.any(others != 0, axis=0) & (operator.frequencies[position] != 0))
 
-    The mean of each feature along the axis is p f(size) + gaps f(size / 2) + (1 - p - gaps) f(0), whatever the wave.
-    None where no frequency is along the axis.
+
+def share_by_features(
+    sketch: Sketch, operator: FourierFeatures, position: int, size: float, missing: float = 0.0
+) -> float | None:
+    """The proportion p of records whose number at a position is `size`; others are 0, or half of it if missing.
+
+    The mean of each feature along the axis is p f(size) + missing f(size / 2) + (1 - p - missing) f(0), for any
+    periodic nonlinearity. None where no frequency is along the axis.
 
     >>> import sketchlearn as skl
     >>> rows = np.repeat([[0.0, 1.0], [2.0, 5.0]], [70, 30], axis=0)
@@ -65,15 +69,13 @@ def share_by_features(
     >>> round(share_by_features(operator.sketch(rows), operator, 0, 2.0), 4)
     0.3
     """
-    frequencies = operator.frequencies
-    others = np.delete(frequencies, position, axis=0)
-    along = np.flatnonzero(~np.any(others != 0, axis=0) & (frequencies[position] != 0))
+    along = frequencies_along(operator, position)
     if not len(along) or operator.n_groups > 1:  # records contribute to some of the frequencies only
         return None
     rows = np.tile(operator.middle, (3, 1))
     rows[:, position] = 0.0, size / 2, size
     none, half, full = operator.features(rows)[:, along]
-    left, step = sketch.mean[along] - gaps * half - (1 - gaps) * none, full - none
+    left, step = sketch.mean[along] - missing * half - (1 - missing) * none, full - none
     square = float(np.real(np.vdot(step, step)))
     return float(np.clip(np.real(np.vdot(step, left)) / square, 0.0, 1.0)) if square > 0 else None
 
@@ -83,16 +85,16 @@ LEAST_RIDGE = 1e-12  # in the features' mean square
 
 @dataclass(frozen=True)
 class Regression:
-    """Regression of functions on features, at points whose shares are those of records up to an error.
+    """Ridge regression of functions on features, at points whose weights are those of records up to an error.
 
-    Shares p_i (1 + e_i), e_i independent with variance `doubt` / p_i, change the mean features by z, known with noise:
-    the likeliest change of a function's mean is a . z, a the ridge regression with ridge noise / doubt.
+    Weights p_i (1 + e_i), e_i independent with variance `doubt` / p_i, change the mean features by z, known with noise:
+    the most likely change of a function's mean is a . z, a the ridge regression with ridge noise / doubt.
 
     >>> x = np.linspace(-3, 3, 100)[:, None]
     >>> features = np.concatenate([np.cos(x), np.sin(x)], axis=1).astype(np.float32)
     >>> regression = Regression(features, np.full(100, 0.01), noise=1e-6)
-    >>> told, noise, _ = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
-    >>> told.round(3), noise.round(3)
+    >>> change, noise, _ = regression.change(np.sin(x), np.array([0.5, 0.25]) - regression.mean)
+    >>> change.round(3), noise.round(3)
     (array([0.25]), array([0.001]))
     """
 
@@ -107,9 +109,9 @@ class Regression:
         return np.asarray(self.shares @ self.features)
 
     def change(self, values: Double, z: Double) -> tuple[Double, Double, Double]:
-        """How much the means of functions change if mean features do by z, and deviations: of its noise, and in all.
+        """The changes of functions' means for a change z of mean features, their errors by noise, and in all.
 
-        The latter include what the features do not tell. Values of the functions have the shape (points, functions).
+        The latter include what is no function of the features. Values have the shape (points, functions).
         """
         if self.doubt == 0:
             none = np.zeros(values.shape[1])
@@ -121,7 +123,7 @@ class Regression:
         return z @ a, np.sqrt(self.noise * np.sum(a * a, axis=0)), np.sqrt(self.doubt * np.maximum(left, 0))
 
     def doubted(self, z: Double) -> Regression:
-        """The same, as unsure of the shares as a change of mean features by z says."""
+        """The same, with the doubt about the weights that a change z of mean features implies."""
         spread = float(np.sum((self.features - self.mean) ** 2 * self.shares[:, None]))
         excess = float(z @ z) - self.noise * len(z)
         return replace(self, doubt=max(excess, 0.0) / max(spread, 1e-300))
@@ -137,9 +139,9 @@ class Regression:
         return scaled, dual, cho_factor(product, overwrite_a=True)
 
 
-MOST_BEYOND = 0.01  # of the records, above or below all bins: with more, bins do not tell a mean
+MOST_BEYOND = 0.01  # of the records, above or below all bins: with more, no mean is computed from bins
 LEFT_OUT_SHARE = 5e-4  # of the records beyond either end of the default bins
-CLEAR_DEVIATIONS = 2.0  # of noise: a count or share above them is taken for more than noise
+CLEAR_DEVIATIONS = 2.0  # standard errors: a larger count or proportion is significant
 LEAST_FREQUENCIES = 16  # With fewer along an axis, a fitted density draws a better histogram.
 POINTS_PER_BIN = 16  # With 6, one-bit waves were seen too coarsely (total variation 0.05 instead of 0.016).
 ROUNDS = 2  # of weighting points by the density found so far
@@ -147,7 +149,7 @@ LEAST_DENSITY = 0.02  # of the mean one, so that no point counts for nothing
 
 
 @dataclass(frozen=True)
-class Counted:
+class ColumnCounts:
     """A column of a sketch of histograms."""
 
     edges: Double  # of the sketch's bins
@@ -158,7 +160,7 @@ class Counted:
     variance: float  # of the private noise in each count; 0 if counts are exact
 
     @classmethod
-    def of(cls, sketch: Sketch, column: int) -> Counted:
+    def of(cls, sketch: Sketch, column: int) -> ColumnCounts:
         operator = sketch.operator
         assert isinstance(operator, Histograms)
         require_enough_shares(sketch.ledger)
@@ -175,9 +177,8 @@ class Counted:
     def histogram(self, edges: Double) -> tuple[Double, Double, NDArray[np.bool_]]:
         """Shares of the records between edges, their errors, and which of them are exact.
 
-        A share is exact if no bin with records is cut by one of its edges. Records of a bin that is cut count at their
-        value, if the sketch has it, and as spread evenly over the bin if not; those below or above all bins count next
-        to them, if the edges reach there.
+        A share is exact if its edges cut no bin with records. Records of a bin that is cut count at their value, if the
+        sketch has it, and as uniform over the bin if not; those beyond all bins count next to them.
         """
         parts = np.stack([self._part_below(edge, last=edge == edges[-1]) for edge in edges])
         within = np.diff(parts, axis=0)
@@ -203,16 +204,15 @@ class Counted:
 
     def share_of(self, value: float, others: tuple[float, ...]) -> Share | None:
         """The share of the records that have a value, if all have it or one of the others; None if bins mix them."""
-        place, *elsewhere = (self._place(one) for one in (value, *others))
+        places = np.searchsorted(self.edges, (value, *others), side="right") - np.equal(
+            (value, *others), self.edges[-1]
+        )
+        place, *elsewhere = places.tolist()
         if place in elsewhere:
             return None
         share = float(np.clip(self.counts[place] / self.total, 0, 1))
         error = np.sqrt(share * (1 - share) / self.records + self.variance / self.total**2)
         return Share(share, float(error), self.variance == 0)
-
-    def _place(self, value: float) -> int:
-        """Which of the counts a value is in."""
-        return int(np.searchsorted(self.edges, value, side="right")) - int(value == self.edges[-1])
 
     def in_words(self, exact: NDArray[np.bool_]) -> str:
         """Which shares are exact."""
@@ -264,10 +264,8 @@ class Axis:
     def of(cls, sketch: Sketch, column: int) -> Axis | None:
         """None where there are too few frequencies along the axis, or records contribute to some of them only."""
         operator = fourier_part(sketch)[1]
-        others = np.delete(operator.frequencies, column, axis=0)
-        own = np.flatnonzero(~np.any(others != 0, axis=0) & (operator.frequencies[column] != 0))
-        if operator.n_features == 1:
-            own = np.arange(operator.n_frequencies)
+        one_column = operator.n_features == 1
+        own = np.arange(operator.n_frequencies) if one_column else frequencies_along(operator, column)
         return cls(sketch, operator, column, own) if len(own) >= LEAST_FREQUENCIES and operator.n_groups == 1 else None
 
     @property
@@ -294,8 +292,8 @@ class Axis:
         for _ in range(ROUNDS + 1):
             shares = shares / shares.sum()
             regression = Regression(features, shares, noise)
-            told, errors, _ = regression.change(bins, z - regression.mean)
-            found = shares @ bins + told
+            change, errors, _ = regression.change(bins, z - regression.mean)
+            found = shares @ bins + change
             # the density found so far, smoothed over neighbours
             smooth = np.convolve(np.maximum(found, 0), [0.25, 0.5, 0.25], mode="same")
             shares = np.repeat(np.maximum(smooth, LEAST_DENSITY / len(found)), POINTS_PER_BIN)
@@ -314,13 +312,12 @@ class Axis:
 
 
 UNEVEN = 20.0  # Edges whose distances differ by more than this are rounded each to its own ones.
-NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
 BAR = 20  # characters of the longest bar
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Shares of the records between edges, and the deviation that sampling and private noise leave in each.
+    """Proportions of the records between edges, with the standard error of each by sampling and private noise.
 
     Attributes
     ----------
@@ -329,7 +326,7 @@ class Histogram:
     shares, errors : of all records, those without a value included.
     exact : which shares are counts of the records; None if the sketch has no counts.
     note : the same in words.
-    missing : share of the records without a value, where a schema tells it.
+    missing : proportion of missing values, where a schema indicates them.
     dates : whether the edges are days.
 
     >>> print(Histogram("age", np.array([0.0, 1.0, 2.0]), np.array([0.25, 0.75]), np.array([0.01, 0.01])))
@@ -349,7 +346,7 @@ class Histogram:
 
     def __str__(self) -> str:
         names = [f"{a} to {b}" for a, b in pairwise(self._edges_in_words())]
-        return _drawn(self.column, names, self.shares, self.missing, self.note)
+        return _text_histogram(self.column, names, self.shares, self.missing, self.note)
 
     def _edges_in_words(self) -> list[str]:
         if self.dates:
@@ -364,12 +361,12 @@ class Histogram:
 
 @dataclass(frozen=True)
 class LevelShares:
-    """Shares of the records that have each level of a column, with their errors.
+    """Proportions of the categories of a column, with their standard errors.
 
     Attributes
     ----------
     column : its name.
-    levels : the largest first, unless they have an order; of flags, yes and no.
+    levels : the categories, the largest first, unless they have an order; of booleans, yes and no.
     shares, errors, exact, note, missing : as in `Histogram`.
 
     Examples
@@ -390,87 +387,10 @@ class LevelShares:
     missing: float | None = None
 
     def __str__(self) -> str:
-        return _drawn(self.column, list(self.levels), self.shares, self.missing, self.note)
+        return _text_histogram(self.column, list(self.levels), self.shares, self.missing, self.note)
 
 
-class NumberShares(Protocol):
-    """What is asked about one of the numbers that the columns of a table become."""
-
-    def number_histogram(self, position: int, bins: Any) -> Histogram: ...
-
-    def value_share(self, position: int, value: float, gaps: float | None = None) -> Share: ...
-
-
-def table_marginal(ask: NumberShares, column: Column, position: int, bins: Any) -> Histogram | LevelShares:
-    """What is told of a column whose numbers begin at a position."""
-    missing = None
-    if column.missing == INDICATE:
-        missing = ask.value_share(position + len(column.own_names), column.weight_of_gap).value
-    if isinstance(column, Flag):
-        yes = ask.value_share(position, column.weight, missing)
-        no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
-        return _levels(column, [("yes", yes), ("no", no)], missing)
-    if isinstance(column, Category):
-        alone = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
-        together, note = _together(alone, 1 - (missing or 0.0))
-        told = sorted(zip(column.words, together, strict=True), key=lambda pair: -pair[1].value)
-        return _levels(column, told, missing, note)
-    if isinstance(column, Ordinal):
-        ends = (np.arange(len(column.levels) + 1) - 0.5) * (column.weight / (len(column.levels) - 1))
-        found = _without_gaps(ask.number_histogram(position, ends), column, missing)
-        exact = [None] * len(found.shares) if found.exact is None else found.exact.tolist()
-        shares = map(Share, map(float, found.shares), map(float, found.errors), exact)
-        return _levels(column, list(zip(column.levels, shares, strict=True)), missing)
-    if isinstance(column, Text) and column.n_words:
-        raise ValueError(f"column {column.name!r} is {column.in_words}: these have no histogram in the table's terms")
-    if np.ndim(bins):
-        bins = column.scaled(np.asarray(bins, np.float64))
-    found = _without_gaps(ask.number_histogram(position, bins), column, missing)
-    return replace(
-        found, column=column.name, edges=column.plain(found.edges), missing=missing, dates=isinstance(column, Date)
-    )
-
-
-def _together(shares: list[Share], room: float) -> tuple[list[Share], str]:
-    """Shares of all levels of a column as they can be together, with what that tells of their errors, and in words.
-
-    Counts of the records are left alone.
-    """
-    if shares[0].exact is not None:
-        return shares, ""
-    values, off = shares_of_levels(np.array([share.value for share in shares]), room)
-    found = [Share(float(v), math.hypot(one.error, off), one.exact) for v, one in zip(values, shares, strict=True)]
-    if off < NOTED_SUM:
-        return found, ""
-    total = in_digits(1 - room + sum(share.value for share in shares), 3)
-    return (
-        found,
-        f"all shares added up to {total}, not 1, so each may be off by the rest; histograms count them",
-    )
-
-
-def _levels(column: Column, told: list[tuple[str, Share]], missing: float | None, note: str = "") -> LevelShares:
-    levels, shares = zip(*told, strict=True)
-    exact = None if shares[0].exact is None else np.array([bool(share.exact) for share in shares])
-    if exact is not None:
-        note = "exact counts" if exact.all() else "counts with private noise, or of bins that hold several levels"
-    values, errors = (np.array([getattr(share, name) for share in shares]) for name in ("value", "error"))
-    return LevelShares(column.name, tuple(levels), values, errors, exact, note, missing)
-
-
-def _without_gaps(found: Histogram, column: Column, missing: float | None) -> Histogram:
-    """The histogram without records that lack the value, which count where the typical one is."""
-    if not missing:
-        return found
-    where = int(np.searchsorted(found.edges, column.typical_numbers[0], side="right")) - 1
-    if not 0 <= where < len(found.shares):
-        return found
-    shares = found.shares.copy()
-    shares[where] = max(shares[where] - missing, 0.0)
-    return replace(found, shares=shares)
-
-
-def _drawn(column: str, names: list[str], shares: Double, missing: float | None, note: str) -> str:
+def _text_histogram(column: str, names: list[str], shares: Double, missing: float | None, note: str) -> str:
     """Lines of names, shares and bars."""
     names = list(map(printable, names))
     if missing is not None:

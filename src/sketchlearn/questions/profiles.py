@@ -1,9 +1,9 @@
-"""`profiles`: what sets clusters apart, in the terms of the table's own columns, with errors."""
+"""`profiles`: the distinguishing features of clusters, in the columns' names and units, with standard errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.inference.calibration import WeightedRows, calibrated
@@ -33,13 +34,17 @@ SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the clus
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number of these records, and one standard deviation of its error: 0 where all of them were looked at.
+    """A number of these records, and its standard error: 0 where all of them were looked at.
 
-    Standard errors of a model, such as those of `weights_`, are larger: they are of the law that records come from.
+    Standard errors of a model, such as those of `weights_`, are larger: they are about the distribution of records.
     """
 
     value: float
     error: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.value)
 
 
 @dataclass(frozen=True)
@@ -64,19 +69,20 @@ class ColumnProfile:
     missing: float = 0.0
 
     def __str__(self) -> str:
-        gaps = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
-        known = self._in_words() if all(math.isfinite(one.value) for one in self.estimates.values()) else ""
-        known += " where known" if known and gaps else ""
-        return ", ".join(filter(None, (known, gaps))) or "no values"
+        missing = f"{100 * self.missing:.0f} % missing" if self.missing >= LEAST_SHOWN else ""
+        known = self._in_words() if all(one.is_known for one in self.estimates.values()) else ""
+        known += " where known" if known and missing else ""
+        return ", ".join(filter(None, (known, missing))) or "no values"
+
+    def common_levels(self) -> list[str]:
+        """The most common categories."""
+        common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
+        return [level for level, share in common if share.value >= LEAST_SHOWN]
 
     def _in_words(self) -> str:
         if self.kind == "levels":
-            common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
-            return ", ".join(
-                f"{printable(level)} {100 * share.value:.0f}{_in_percent(share.error)} %"
-                for level, share in common
-                if share.value >= LEAST_SHOWN
-            )
+            shares = ((level, self.estimates[level]) for level in self.common_levels())
+            return ", ".join(f"{printable(level)} {100 * s.value:.0f}{_in_percent(s.error)} %" for level, s in shares)
         name, mean = next(iter(self.estimates.items()))
         if self.kind == "middle":
             return f"about {name}"
@@ -101,13 +107,19 @@ def _in_percent(error: float) -> str:
 class Profile:
     """One cluster: its number (as `predict` says it), its share of the records, about how many that are, its columns.
 
-    Columns that set it apart come first.
+    Distinguishing columns come first.
     """
 
     number: int
     share: Estimate
     size: float
     columns: tuple[ColumnProfile, ...]
+
+    @classmethod
+    def of(cls, number: int, share: Estimate, n_records: float, columns: Iterable[ColumnProfile]) -> Profile:
+        """The profile of a cluster, its distinguishing columns first."""
+        ordered = sorted(columns, key=lambda column: -column.apart)
+        return cls(number, share, share.value * n_records, tuple(ordered))
 
     def __str__(self) -> str:
         shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
@@ -127,25 +139,29 @@ class Profiles:
     def __iter__(self) -> Iterator[Profile]:
         return iter(self.clusters)
 
+    @property
+    def overall_by_name(self) -> dict[str, ColumnProfile]:
+        return {column.name: column for column in self.overall}
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.clusters))
 
     def with_shares(self, model: Any) -> Profiles:
-        """The same with the shares of the model, which agree with all records, in place of those of kept rows."""
+        """The same with the shares of the model, which agree with all records, in place of those of sampled rows."""
         weights, n_records = model.fitted_model().weights, float(model.n_records_)
         own = zip(self.clusters, map(float, weights), strict=True)
         clusters = (replace(one, share=Estimate(share), size=share * n_records) for one, share in own)
         return replace(self, clusters=tuple(clusters))
 
 
-MOST_MISSING = 0.999  # Share of records without a value beyond which nothing is said of the others.
+MOST_MISSING = 0.999  # With a larger proportion of missing values, nothing is said of the others.
 
 
 def profiles_of_centers(model: Any) -> Profiles:
-    """What the centers of a model with a schema say: means, dates, and shares of levels.
+    """Profiles of the centers of a model with a schema: means, dates, and proportions of categories.
 
-    Spreads are known of mixtures alone; of logarithms, the mean is that of the logarithm, as a value of the table.
-    Shares of levels that were more than one together are made smaller; their errors are how far they were from one.
+    Only mixtures have standard deviations. The mean of a logarithm is converted to the column's unit. Proportions whose
+    sum exceeds one are scaled to one; their errors are what was missing or in excess.
 
     >>> import pandas as pd, sketchlearn as skl
     >>> table = pd.DataFrame({"age": [20.0, 22.0, 60.0, 62.0] * 50, "member": ["no", "no", "yes", "yes"] * 50})
@@ -157,23 +173,16 @@ def profiles_of_centers(model: Any) -> Profiles:
     assert isinstance(columns, SchemaColumns)
     centers, weights = learned.centers_of_parts, learned.weights
     spreads = learned.deviations_of_parts if learned.kind_of_part != "cluster" else np.full(centers.shape, np.nan)
-    away = np.abs(centers - weights @ centers)
-    pieces = list(
-        zip(columns.schema.pieces(centers), columns.schema.pieces(spreads), columns.schema.pieces(away), strict=True)
+    away, n_records = np.abs(centers - weights @ centers), float(model.n_records_)
+    found = (
+        Profile.of(i, Estimate(float(share)), n_records, _columns(columns, centers[i], spreads[i], away[i]))
+        for i, share in enumerate(weights)
     )
-    found = []
-    for i, share in enumerate(weights):
-        own = (
-            column_profile(column, numbers[i], float(spread[i, 0]), float(apart[i].max()))
-            for (column, numbers), (_, spread), (_, apart) in pieces
-        )
-        ordered = tuple(sorted((one for one in own if one is not None), key=lambda one: -one.apart))
-        found.append(Profile(i, Estimate(float(share)), float(share) * float(model.n_records_), ordered))
     return Profiles(tuple(found))
 
 
 def column_profile(column: Column, numbers: Double, spread: float, apart: float) -> ColumnProfile | None:
-    """One column of one center; hashed words have no terms of the table."""
+    """One column of one center; None for hashed words, which have no values to show."""
     missing = 0.0
     if column.missing == INDICATE:
         missing = float(np.clip(numbers[-1] / column.weight_of_gap, 0, 1))
@@ -181,21 +190,23 @@ def column_profile(column: Column, numbers: Double, spread: float, apart: float)
         spread = np.nan
     if missing > MOST_MISSING:
         return ColumnProfile(column.name, "number", {"mean": Estimate(np.nan)}, np.nan, apart, missing)
-    told = dict(_estimates(column, numbers))
-    if not told:
+    estimates = dict(_estimates(column, numbers))
+    if not estimates:
         return None
-    kind = "date" if isinstance(column, Date) else "number"
-    if isinstance(column, Flag | Category):
-        kind = "share" if isinstance(column, Flag) else "levels"
-    elif isinstance(column, Ordinal):
-        kind = "middle"
+    kind = "middle" if isinstance(column, Ordinal) else _kind(column)
     linear = isinstance(column, Date) or (isinstance(column, Number) and column.scaling != "log")
     width = spread * column.width if linear else np.nan  # type: ignore[attr-defined]
-    return ColumnProfile(column.name, kind, told, width, apart, missing)
+    return ColumnProfile(column.name, kind, estimates, width, apart, missing)
+
+
+def _kind(column: Column) -> str:
+    """The kind of a column's profile, where its values are known."""
+    kinds = {Flag: "share", Category: "levels", Ordinal: "levels", Date: "date"}
+    return next((kind for own, kind in kinds.items() if isinstance(column, own)), "number")
 
 
 def _estimates(column: Column, numbers: Double) -> Iterator[tuple[str, Estimate]]:
-    """What is told of a column, without records that have no value."""
+    """The estimates of a column, missing values left out."""
     if isinstance(column, Category):
         shares, off = shares_of_levels(numbers / column.weight)
         yield from ((word, Estimate(float(share), off)) for word, share in zip(column.words, shares, strict=True))
@@ -208,12 +219,12 @@ def _estimates(column: Column, numbers: Double) -> Iterator[tuple[str, Estimate]
 
 
 def has_cells(sketch: Sketch) -> bool:
-    """Whether cells of a sketch tell profiles: not those of a private release, whose noise they would not tell of."""
+    """Whether a sketch has cells to profile; the noise of a private release has no error here, so it is refused."""
     return sketch.ledger is None and part_of(sketch, CellSums) is not None
 
 
 def profiles_of_cells(model: Any, sketch: Sketch) -> Profiles | None:
-    """Profiles of all records; None where a sketch has no cells, or keeps all of its records, which tell more."""
+    """Profiles from cells; None where a sketch has none, or has all of its records, which say more."""
     if not has_cells(sketch) or (sketch.kept is not None and sketch.kept.complete):
         return None
     cells = Cells.of(sketch)
@@ -231,12 +242,12 @@ def profiles_of_cells(model: Any, sketch: Sketch) -> Profiles | None:
     between = everything.deviations(cells.means, np.zeros_like(cells.means))
     width = np.where(np.isnan(spread), between, spread)
     apart = np.abs(means - mean) / np.where(width > 0, width, 1.0)
-    found = []
-    for number, share in enumerate(members.sizes.tolist()):
-        own = _columns(model.columns_, means[number], spreads[number], apart[number])
-        ordered = tuple(sorted(own, key=lambda column: -column.apart))
-        found.append(Profile(number, Estimate(share), share * float(sketch.count), ordered))
-    return Profiles(tuple(found), tuple(_columns(model.columns_, mean[0], spread[0], np.zeros(len(mean[0])))))
+    columns, n_records = model.columns_, float(sketch.count)
+    found = (
+        Profile.of(i, Estimate(share), n_records, _columns(columns, means[i], spreads[i], apart[i]))
+        for i, share in enumerate(members.sizes.tolist())
+    )
+    return Profiles(tuple(found), tuple(_columns(columns, mean[0], spread[0], np.zeros(len(mean[0])))))
 
 
 def _columns(columns: Any, means: Double, spreads: Double, apart: Double) -> Iterator[ColumnProfile]:
@@ -253,21 +264,21 @@ def _columns(columns: Any, means: Double, spreads: Double, apart: Double) -> Ite
             yield found
 
 
-GROUPS = 10  # Of kept rows, each left out once.
-FEW_ROWS = 5  # Rows of one kind below which their own variation says too little.
+GROUPS = 10  # of sampled rows, each left out once
+FEW_ROWS = 5  # With fewer rows of one kind, the jackknife variance is too small.
 
 
 def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
-    """What sets the clusters of a model apart, from rows that were kept beside its sketch, weighted to agree with it.
+    """The distinguishing features of a model's clusters, from a sample of rows with weights calibrated to its sketch.
 
-    Of a sketch of cells (columns that travel along, or more than 64 of them), profiles are over all records instead: a
-    cell counts for the cluster that its mean is nearest to, and means and shares have no error of a sample.
+    A sketch of cells (of passive columns, or of more than 64 columns) gives profiles of all records instead: a cell
+    counts for the cluster that its mean is nearest to, and means and shares have no sampling error.
 
     Parameters
     ----------
     model : an estimator with clusters or components that predicts.
-    sketch : a sketch of cells, or one that keeps rows (`design(..., rows=500)`), if the model was loaded or learned
-        from another one.
+    sketch : a sketch of cells, or one with a sample of rows (`design(..., rows=500)`), if the model was loaded or
+        learned from another one.
 
     Examples
     --------
@@ -286,36 +297,32 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     if (of_all := profiles_of_cells(model, sketch)) is not None:
         return of_all
     if sketch.kept is None or not len(sketch.kept):
-        raise ValueError(
-            "profiles are read from rows that a sketch keeps, and there are none: fit keeps some, and so does "
-            "design(..., rows=500)"
+        raise InvalidValueError(
+            "profiles are read from rows that a sketch keeps, and there are none",
+            f"fit keeps some, and so does {called('design', '...', rows=500)}",
         )
     rows, weights = sketch.kept.rows, Weights.of(sketch)
     labels = np.asarray(model.predict(source(rows)))
-    columns = list(_measures(model, rows))
+    columns, everything = list(_measures(model, rows)), np.ones(len(rows), bool)
     found = []
     for number in range(len(model.fitted_model().weights)):
         inside = labels == number
-        share = weights.mean(inside.astype(np.float64), np.ones(len(rows), bool))
-        own = [_profile(name, kind, values, inside, weights) for name, kind, values in columns]
-        ordered = tuple(sorted(own, key=lambda column: -column.apart))
-        found.append(Profile(number, share, share.value * float(sketch.count), ordered))
-    everything = np.ones(len(rows), bool)
-    overall = (_profile(name, kind, values, everything, weights) for name, kind, values in columns)
-    return Profiles(tuple(found), tuple(overall))
+        share = weights.mean(inside.astype(np.float64), everything)
+        own = (_profile(*column, inside, weights) for column in columns)
+        found.append(Profile.of(number, share, float(sketch.count), own))
+    return Profiles(tuple(found), tuple(_profile(*column, everything, weights) for column in columns))
 
 
 def has_profiles(sketch: Sketch) -> bool:
-    """Whether a sketch tells profiles of clusters: by rows that it keeps, or by cells."""
+    """Whether a sketch has what profiles are read from: a sample of rows, or cells."""
     return has_cells(sketch) or (sketch.kept is not None and len(sketch.kept) > 0)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What kept rows stand for, so that their features agree with the sketch; and again, without one group of them.
+    """Calibrated weights of sampled rows, and again without one group of them, for jackknife standard errors.
 
-    How much a mean changes between those tells its error (the jackknife), less what rows cannot err that were as good
-    as sure to be kept: half of all records err by half the variance. Where all records are kept, there is no error.
+    The variance is reduced for rows that were almost sure to be sampled; a sample of all records has no error.
     """
 
     whole: Double  # (rows,)
@@ -386,24 +393,23 @@ def _measures(model: Any, rows: Double) -> Iterator[tuple[str, str, dict[str, Do
         there = np.ones(len(rows), bool)
         if column.missing == INDICATE:
             there = numbers[:, -1] < 0.5 * column.weight_of_gap
-        kind, values = _in_own_terms(column, numbers)
+        values = _in_own_terms(column, numbers)
         if values:
-            yield column.name, kind, {what: np.where(there, own, np.nan) for what, own in values.items()}
+            yield column.name, _kind(column), {what: np.where(there, own, np.nan) for what, own in values.items()}
 
 
-def _in_own_terms(column: Column, numbers: Double) -> tuple[str, dict[str, Double]]:
-    """The kind of a column and the numbers whose means tell about it; of hashed words, none."""
+def _in_own_terms(column: Column, numbers: Double) -> dict[str, Double]:
+    """The numbers whose means describe a column; of hashed words, none."""
     if isinstance(column, Flag):
-        return "share", {"yes": numbers[:, 0] / column.weight}
+        return {"yes": numbers[:, 0] / column.weight}
     if isinstance(column, Category):
-        return "levels", {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
+        return {level: numbers[:, i] / column.weight for i, level in enumerate(column.words)}
     if isinstance(column, Ordinal):
         words = np.array(column.values_of(numbers), object)
-        return "levels", {level: (words == level).astype(np.float64) for level in column.levels}
+        return {level: (words == level).astype(np.float64) for level in column.levels}
     if isinstance(column, Text) and column.n_words:
-        return "number", {}
-    kind = "date" if isinstance(column, Date) else "number"
-    return kind, {"length" if isinstance(column, Text) else "mean": column.plain(numbers[:, 0])}
+        return {}
+    return {"length" if isinstance(column, Text) else "mean": column.plain(numbers[:, 0])}
 
 
 def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[Any], weights: Weights) -> ColumnProfile:
@@ -414,6 +420,6 @@ def _profile(name: str, kind: str, values: dict[str, Double], inside: NDArray[An
         spread, overall = weights.deviation(numbers, inside & there), weights.deviation(numbers, there)
         away = abs(estimates[what].value - weights.mean(numbers, there).value)
         apart = max(apart, away / overall if overall and math.isfinite(away) else 0.0)
-    gaps = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
+    missing = weights.mean(np.isnan(next(iter(values.values()))).astype(np.float64), inside).value
     plain = kind in ("levels", "share")
-    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, gaps if gaps > 0 else 0.0)
+    return ColumnProfile(name, kind, estimates, 0.0 if plain else spread, apart, missing if missing > 0 else 0.0)

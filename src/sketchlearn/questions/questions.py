@@ -1,9 +1,10 @@
-"""`Questions`: densities, histograms and means of functions, from a sketch alone."""
+"""`Questions`: queries for densities, histograms and means of functions, from a sketch alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,14 +28,15 @@ from sketchlearn.inference.sampling_noise import Released, n_determined, noise_i
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.questions.marginals import (
     Axis,
-    Counted,
+    ColumnCounts,
     Histogram,
     LevelShares,
     Regression,
     Share,
     share_by_features,
-    table_marginal,
+    shares_of_levels,
 )
+from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
 from sketchlearn.sketch.sums import Sketch
 
@@ -42,12 +44,13 @@ MOST_COMPONENTS = 10  # that the density is asked for: it may take three times a
 LEAST_ROWS, MOST_ROWS = 256, 2048  # rows drawn from the density, on which functions are written in features
 AVERAGED_ROWS = 200_000  # rows drawn from the density, over which a function is averaged
 MOST_NUMBERS = 1 << 25  # features of drawn rows that are held at a time
+NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
 REACH = 4.0  # of a histogram, in deviations of the density's components
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A mean, and the deviation that sampling and private noise leave in it."""
+    """A mean, and its standard error by sampling and private noise."""
 
     value: float
     error: float
@@ -57,11 +60,11 @@ class Answer:
 
 
 class Questions:
-    """What the records of a sketch are like: a density is fitted to it once, then each answer is corrected by it.
+    """Queries about the records of a sketch, answered by a fitted density that is corrected by the sketch.
 
-    A function f of a record is written as a.Phi(x) plus a rest, by ridge regression on records drawn from the density.
-    Its mean is that of the rest, over the density, plus a.z: what the features tell is taken from the sketch itself
-    (control variates), and only what they do not tell from the density.
+    Ridge regression on records drawn from the density writes a function f of a record as a.Phi(x) plus a residual. Its
+    mean is a.z plus the residual's mean over the density: the features are control variates, and only the residual
+    relies on the density.
 
     Parameters
     ----------
@@ -130,24 +133,24 @@ class Questions:
     def marginal(self, column: int | str, bins: int | ArrayLike = 50) -> Histogram | LevelShares:
         """The histogram of one column, by number or name; bins are their number, or their edges.
 
-        If the sketch has histograms, shares are exact wherever the edges are those of its bins (`exact` and `note` say
-        where), and a number of bins is how many of those there are at most. With a schema, edges are in the table's own
-        unit (of dates, days since 1970), and flags, categories and orders have the shares of their levels.
+        If the sketch has histograms, proportions are exact where the edges are those of its bins (see `exact` and
+        `note`), and a number of bins is the largest number. With a schema, edges are in the column's unit (of dates,
+        days since 1970), and booleans, categories and ordered categories have the proportions of their categories.
         """
         which = self._column(column)
         if self._encoded is None:
             return self.number_histogram(which, bins)
-        return table_marginal(self, self._encoded.schema.columns[which], self._encoded.first_number(which), bins)
+        return _table_marginal(self, self._encoded.schema.columns[which], self._encoded.first_number(which), bins)
 
-    def value_share(self, position: int, value: float, gaps: float | None = None) -> Share:
-        """The share of the records whose number at a position has this value; others have 0, or half of it in gaps."""
+    def value_share(self, position: int, value: float, missing: float | None = None) -> Share:
+        """The proportion of records with this number at a position; others have 0, or half of it if missing."""
         if self._counts is not None:
-            others = (0.0,) if gaps is None else (0.0, value / 2)
-            if (counted := Counted.of(self._counts, position).share_of(value, others)) is not None:
+            others = (0.0,) if missing is None else (0.0, value / 2)
+            if (counted := ColumnCounts.of(self._counts, position).share_of(value, others)) is not None:
                 return counted
         share = None
         if self._features is not None:
-            share = share_by_features(self._sketch, self._operator, position, value, gaps or 0.0)
+            share = share_by_features(self._sketch, self._operator, position, value, missing or 0.0)
         if share is None:
             found = self.number_histogram(position, [0.75 * value, 1.25 * value])
             return Share(float(found.shares[0]), float(found.errors[0]), None if found.exact is None else False)
@@ -164,7 +167,7 @@ class Questions:
             if edges.ndim != 1 or len(edges) < 2 or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0):
                 raise ValueError("bins must be a number of bins, or at least two finite edges in ascending order")
         if self._counts is not None:
-            counted = Counted.of(self._counts, which)
+            counted = ColumnCounts.of(self._counts, which)
             edges = counted.default_edges(n) if edges is None else edges
             shares, errors, exact = counted.histogram(edges)
             shares = shares if self._counts.ledger is None else _possible_shares(shares)
@@ -189,7 +192,7 @@ class Questions:
 
         step = max(1, MOST_NUMBERS // rows.shape[1])
         expected = np.mean(np.concatenate([checked(rows[i : i + step]) for i in range(0, len(rows), step)]), axis=0)
-        more, error = self._told(checked(self._regression[0]), self._drawn_mean)
+        more, error = self._correction(checked(self._regression[0]), self._drawn_mean)
         return Answer(float(expected[0] + more[0]), float(error[0]))
 
     def _column(self, column: int | str) -> int:
@@ -226,7 +229,7 @@ class Questions:
         return rows, Regression(features, np.full(n, 1 / n), noise_in(self._sketch, features))
 
     def _marginal(self, which: int, edges: Double | None, n: int) -> tuple[Double, Double, Double]:
-        """Edges, shares between them, and errors, from the density and what the sketch adds to it."""
+        """Edges, proportions between them, and errors, from the density as corrected by the sketch."""
         mixture = self.mixture
         means, deviations = mixture.locations[:, which], np.sqrt(mixture.covariances()[:, which, which])
         if edges is None:
@@ -234,18 +237,78 @@ class Questions:
         below = mixture.weights @ ndtr((edges - means[:, None]) / deviations[:, None])
         places = np.searchsorted(edges, self._regression[0][:, which], side="right")
         bins = (places[:, None] == np.arange(1, len(edges))).astype(float)
-        more, errors = self._told(bins, self._predicted)
+        more, errors = self._correction(bins, self._predicted)
         return edges, np.diff(below) + more, errors
 
-    def _told(self, values: Double, expected: Double) -> tuple[Double, Double]:
-        """What the sketch adds to means of functions over the density, of mean features `expected`, and the error."""
+    def _correction(self, values: Double, expected: Double) -> tuple[Double, Double]:
+        """The correction of functions' means over the density, whose mean features are `expected`, and its error."""
         z = real_parts(self._sketch.mean).astype(np.float64) - expected
         with one_blas_thread():
-            told, _, errors = self._regression[1].doubted(z).change(values, z)
-        return told, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
+            change, _, errors = self._regression[1].doubted(z).change(values, z)
+        return change, np.sqrt(errors**2 + values.var(axis=0) / float(self._sketch.count))
 
 
 def _possible_shares(shares: Double) -> Double:
-    """Shares without negative ones, whose sum is no larger than it was, or than 1."""
+    """Proportions without negative ones, whose sum is no larger than it was, or than 1."""
     positive = np.maximum(shares, 0)
     return np.asarray(positive * (np.clip(shares.sum(), 0, 1) / max(float(positive.sum()), 1e-300)))
+
+
+def _table_marginal(ask: Questions, column: Column, position: int, bins: Any) -> Histogram | LevelShares:
+    """The marginal distribution of a column whose numbers begin at a position."""
+    missing = None
+    if column.missing == INDICATE:
+        missing = ask.value_share(position + len(column.own_names), column.weight_of_gap).value
+    if isinstance(column, Flag):
+        yes = ask.value_share(position, column.weight, missing)
+        no = Share(max(1 - yes.value - (missing or 0.0), 0.0), yes.error, yes.exact)
+        return _level_shares(column, [("yes", yes), ("no", no)], missing)
+    if isinstance(column, Category):
+        alone = [ask.value_share(position + i, column.weight) for i in range(len(column.words))]
+        together, note = _consistent(alone, 1 - (missing or 0.0))
+        ordered = sorted(zip(column.words, together, strict=True), key=lambda pair: -pair[1].value)
+        return _level_shares(column, ordered, missing, note)
+    if isinstance(column, Ordinal):
+        ends = (np.arange(len(column.levels) + 1) - 0.5) * (column.weight / (len(column.levels) - 1))
+        found = _without_missing(ask.number_histogram(position, ends), column, missing)
+        exact = [None] * len(found.shares) if found.exact is None else found.exact.tolist()
+        shares = map(Share, map(float, found.shares), map(float, found.errors), exact)
+        return _level_shares(column, list(zip(column.levels, shares, strict=True)), missing)
+    if isinstance(column, Text) and column.n_words:
+        raise ValueError(f"column {column.name!r} is {column.in_words}: these have no histogram in the table's terms")
+    if np.ndim(bins):
+        bins = column.scaled(np.asarray(bins, np.float64))
+    found = _without_missing(ask.number_histogram(position, bins), column, missing)
+    return replace(
+        found, column=column.name, edges=column.plain(found.edges), missing=missing, dates=isinstance(column, Date)
+    )
+
+
+def _consistent(shares: list[Share], room: float) -> tuple[list[Share], str]:
+    """Proportions of all categories of a column, made consistent, their errors, and a note; counts stay as they are."""
+    if shares[0].exact is not None:
+        return shares, ""
+    values, off = shares_of_levels(np.array([share.value for share in shares]), room)
+    found = [Share(float(v), math.hypot(one.error, off), one.exact) for v, one in zip(values, shares, strict=True)]
+    total = in_digits(1 - room + sum(share.value for share in shares), 3)
+    note = f"all shares added up to {total}, not 1, so each may be off by the rest; histograms count them"
+    return found, note if off >= NOTED_SUM else ""
+
+
+def _level_shares(column: Column, found: list[tuple[str, Share]], missing: float | None, note: str = "") -> LevelShares:
+    levels, shares = zip(*found, strict=True)
+    exact = None if shares[0].exact is None else np.array([bool(share.exact) for share in shares])
+    if exact is not None:
+        note = "exact counts" if exact.all() else "counts with private noise, or of bins that hold several levels"
+    values, errors = (np.array([getattr(share, name) for share in shares]) for name in ("value", "error"))
+    return LevelShares(column.name, tuple(levels), values, errors, exact, note, missing)
+
+
+def _without_missing(found: Histogram, column: Column, missing: float | None) -> Histogram:
+    """The histogram without missing values, which are counted in the bin of the typical value."""
+    where = int(np.searchsorted(found.edges, column.typical_numbers[0], side="right")) - 1
+    if not missing or not 0 <= where < len(found.shares):
+        return found
+    shares = found.shares.copy()
+    shares[where] = max(shares[where] - missing, 0.0)
+    return replace(found, shares=shares)

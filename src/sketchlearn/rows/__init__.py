@@ -1,4 +1,4 @@
-"""Anything tabular as blocks of floating-point rows."""
+"""Readers that give the rows of any table as blocks of floating-point numbers."""
 
 from sketchlearn.rows.memory import Beside
 from sketchlearn.rows.sampling import sample

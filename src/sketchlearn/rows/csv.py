@@ -1,8 +1,9 @@
-"""Comma-separated values and their kin in files, plain or compressed."""
+"""Comma-separated values and similar text, plain or compressed: files, and streams."""
 
 from __future__ import annotations
 
 import codecs
+import copy
 import csv
 import io
 import re
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
 from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
@@ -30,21 +32,29 @@ from sketchlearn.rows.tables import (
     positions_of,
 )
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # in the order in which a tie is decided
+DELIMITERS = {
+    ",": "commas",
+    ";": "semicolons",
+    "\t": "tabs",
+    "|": "bars",
+}  # of equally good ones, the first is chosen
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may be one and a bit, or more than a thousand
+THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may have a decimal comma or not
 MARKS = re.compile(r"[.,]")
 LINE_END = re.compile(r"\r\n|\r|\n")
 #: blank lines, and a line that names the separator, which some programs write for Excel
 PREAMBLE = re.compile(r"(?: *(?:\r\n|\r|\n))*(?:\"?sep=(?P<separator>[^\r\n])\"?(?:\r\n|\r|\n))?")
-SNIFFED_RECORDS = 64  # Records that are looked at: more tell little more.
-OVERRIDABLE = "told from its first lines"  # The end of a remark; the command line adds which options say otherwise.
+SNIFFED_RECORDS = 64  # Records from which the layout is inferred: more add little.
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def _which_encoding() -> str:
+    return f"say which {either('encoding it has', 'it has with --encoding')}"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a user says about CSV files; None means that the first lines tell.
+    """What the user states about CSV files; None means that it is inferred from the first lines.
 
     Parameters
     ----------
@@ -70,7 +80,7 @@ class Dialect:
             raise ValueError(f'there is no encoding {self.encoding!r}: "cp1252" and "latin-1" are some') from None
 
     def encoding_of(self, first: bytes) -> str | None:
-        """The encoding of a file that begins so; None for UTF-8."""
+        """The encoding of a file with these first bytes; None for UTF-8."""
         return self.encoding or ("utf-16" if first.startswith(UTF_16_MARKS) else None)
 
 
@@ -83,11 +93,11 @@ class Layout:
     delimiter, decimal : as of a `Dialect`.
     header : whether the first record names the columns.
     cells : the first record.
-    commas : positions of columns whose numbers have commas that were not taken for decimal ones.
+    commas : positions of columns whose numbers have commas that were not read as decimal ones.
     grouped : positions of columns of numbers whose thousands are set apart, such as 1,234.5 or, with decimal commas,
         1.234,5 or 1 234,5.
-    skipped : lines before it, which are blank or name the delimiter.
-    remark : what was told from the first lines, if it is not what CSV is by its name; empty otherwise.
+    skipped : number of lines before the first record, which are blank or name the delimiter.
+    remark : what was inferred from the first lines, if it is not plain CSV; empty otherwise.
     """
 
     delimiter: str
@@ -101,15 +111,15 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, if they have any."""
+        """The names of the columns, if the file has them."""
         return self.cells if self.header else None
 
 
 def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
-    """The layout of a file that begins with these lines, the last of them whole; None if there are none.
+    """The layout of a file that begins with these whole lines; None if there are none.
 
     >>> layout_of(b"a;b\\n1,5;2\\n", Dialect(), ended=True).remark
-    'cells are separated by semicolons, and numbers have decimal commas (told from its first lines)'
+    'cells are separated by semicolons, and numbers have decimal commas (inferred from its first lines)'
     """
     text = text_of(data)
     before = PREAMBLE.match(text)
@@ -121,10 +131,12 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
     records = _records(text, delimiter, ended)
     if not records:
         return None
-    header = not are_numbers(records[0]) if dialect.header is None else dialect.header
-    decimal = dialect.decimal or decimal_of(records[header:], delimiter)
-    grouped = grouped_columns(records[header:], decimal, sure=dialect.decimal is not None)
-    commas = tuple(i for i in _with_commas(records[header:]) if decimal == "." and i not in grouped)
+    # a first line of numbers alone is a row
+    header = not all(map(_is_written_number, records[0])) if dialect.header is None else dialect.header
+    columns = _columns(records[header:])
+    decimal = dialect.decimal or decimal_of(columns, delimiter)
+    grouped = grouped_columns(columns, decimal, sure=dialect.decimal is not None)
+    commas = tuple(i for i in _with_commas(columns) if decimal == "." and i not in grouped)
     facts = []
     if dialect.delimiter is None and delimiter != ",":
         facts.append(f"cells are separated by {DELIMITERS[delimiter]}")
@@ -132,60 +144,60 @@ def layout_of(data: bytes, dialect: Dialect, *, ended: bool) -> Layout | None:
         facts.append("numbers have decimal commas")
     if grouped:
         facts.append("thousands are set apart")
-    remark = f"{', and '.join(facts)} ({OVERRIDABLE})" if facts else ""
+    otherwise = either("", "; --delimiter and --decimal say otherwise")
+    remark = f"{', and '.join(facts)} (inferred from its first lines{otherwise})" if facts else ""
     skipped = len(LINE_END.findall(before[0]))
     return Layout(delimiter, decimal, header, tuple(records[0]), commas, grouped, skipped, remark)
 
 
 def text_of(data: bytes) -> str:
-    """The text of the first lines: UTF-8 or, where it cannot be that, what Windows or Latin-1 make of it."""
+    """The text of lines: as UTF-8 or, if that fails, as Windows' cp1252 or Latin-1."""
     for encoding in ("utf-8-sig", "cp1252"):
-        try:
+        with suppress(UnicodeDecodeError):
             return data.decode(encoding)
-        except UnicodeDecodeError:
-            pass
     return data.decode("latin-1")
 
 
-def are_numbers(cells: Sequence[str]) -> bool:
-    """Whether the cells of a first line are numbers alone, so that it is a row and not the names of columns."""
-    return all(map(_is_written_number, cells))
+Cells = Sequence[Sequence[str]]
 
 
-def grouped_columns(rows: Sequence[Sequence[str]], decimal: str, *, sure: bool) -> tuple[int, ...]:
+def _columns(rows: Cells) -> Cells:
+    """The cells of each column that are not missing."""
+    return [[cell for cell in column if not is_missing(cell)] for column in zip(*rows, strict=False)]
+
+
+def grouped_columns(columns: Cells, decimal: str, *, sure: bool) -> tuple[int, ...]:
     """Positions of columns of numbers whose thousands are set apart.
 
-    It is `sure` where the user states the decimal point: then 1,234 is more than a thousand, or a little more than
-    one. Otherwise some number of the column has to leave no doubt.
+    It is `sure` if the user states the decimal point: then 1,234 can only be read one way. Otherwise some number of
+    the column has to be unambiguous.
     """
-    columns = [_values(column) for column in zip(*rows, strict=False)]
     return tuple(i for i, values in enumerate(columns) if has_groups(values, decimal, sure=sure))
 
 
-def decimal_of(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """The decimal point of these rows: a comma if some column has numbers with commas, and none has points.
+def decimal_of(columns: Cells, delimiter: str) -> str:
+    """The decimal point of these columns: a comma if some column has numbers with commas, and none has points.
 
-    >>> decimal_of([["1,5", "2"], ["1,25", "Zoë"]], ";"), decimal_of([["1,234", "1.5"]], ",")
+    >>> decimal_of([["1,5", "1,25"], ["2", "Zoë"]], ";"), decimal_of([["1,234"], ["1.5"]], ",")
     (',', '.')
-    >>> decimal_of([["1.234,50", "1.234"]], ";"), decimal_of([["1,234.50", "1,5"]], ";")
+    >>> decimal_of([["1.234,50"], ["1.234"]], ";"), decimal_of([["1,234.50"], ["1,5"]], ";")
     (',', '.')
     """
-    columns = [_values(column) for column in zip(*rows, strict=False)]
     points = [cell for values in columns if all(map(_is_number, values)) for cell in values if "." in cell]
-    with_marks = {sign for sign in DECIMALS for i in grouped_columns(rows, sign, sure=False) if _has_marks(columns[i])}
+    grouped = {sign: grouped_columns(columns, sign, sure=False) for sign in DECIMALS}
+    with_marks = {sign for sign, positions in grouped.items() if any(_has_marks(columns[i]) for i in positions)}
     if len(with_marks) == 1 and all(map(DOUBTFUL[","].fullmatch, map(str.strip, points))):
         return with_marks.pop()
     if points:
         return "."
     # between semicolons, a comma is a decimal one; elsewhere 1,234 may as well be a thousand and more
-    cells = [cell for position in _with_commas(rows) for cell in columns[position] if "," in cell]
+    cells = [cell for position in _with_commas(columns) for cell in columns[position] if "," in cell]
     sure = delimiter == ";" or not all(map(THOUSANDS.fullmatch, cells))
     return "," if cells and sure else "."
 
 
-def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+def _with_commas(columns: Cells) -> tuple[int, ...]:
     """Positions of columns that are numbers if commas are decimal points, and not otherwise."""
-    columns = [_values(column) for column in zip(*rows, strict=False)]
     return tuple(
         position
         for position, values in enumerate(columns)
@@ -194,16 +206,12 @@ def _with_commas(rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
 
 
 def _has_marks(values: Sequence[str]) -> bool:
-    """Whether points and commas tell thousands from decimals: spaces between thousands say nothing of decimals."""
+    """Whether points and commas distinguish thousands from decimals: spaces between thousands do not."""
     return any(len(set(MARKS.findall(cell))) == 2 or len(MARKS.findall(cell)) > 1 for cell in values)
 
 
-def _values(column: Sequence[str]) -> list[str]:
-    return [cell for cell in column if not is_missing(cell)]
-
-
 def _delimiter(text: str, ended: bool) -> str:
-    """The delimiter that makes records of one length and, of several, most numbers and fewest other delimiters."""
+    """The delimiter that gives records of equal length; of several, the one with most numbers."""
     found, best = ",", (0.0, 0.0, 0.0)
     for delimiter in DELIMITERS:
         records = _records(text, delimiter, ended)
@@ -224,15 +232,15 @@ def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
     """The first records that are not blank; of text that goes on, the last one may be cut and is left out."""
     found: list[list[str]] = []
     with suppress(csv.Error):  # a quote that is never closed
-        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            found += [record] if record else []
+        for record in filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)):
+            found.append(record)
             if len(found) > SNIFFED_RECORDS:
                 return found
     return found if ended or len(found) < 2 else found[:-1]
 
 
 def _is_written_number(cell: str) -> bool:
-    """Whether a cell is a number with a decimal point or comma, or with thousands that are set apart beyond doubt."""
+    """Whether a cell is a number with a decimal point or comma, or with unambiguous thousands."""
     plain = _is_number(cell) or _is_number(_with_point(cell))
     return plain or any(has_groups([cell], sign, sure=False) for sign in DECIMALS)
 
@@ -242,7 +250,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _with_point(cell: str) -> str:
-    """A number with a decimal comma as one with a point; others as something that is no number."""
+    """A number with a decimal comma as one with a point; others as text that is not a number."""
     return cell.replace(",", ".") if "." not in cell else "not one"
 
 
@@ -250,11 +258,11 @@ REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTAL
 REFUSED_VALUE = re.compile(r"In CSV column #(\d+): (?:.*?: )?invalid value '(.*)'", re.DOTALL)
 REFUSED_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 READ_BYTES = 1 << 20  # Bytes that are parsed at a time, at least.
-WIDE_READ_BYTES = 1 << 24  # The most for tables of many columns, each of which costs time whenever bytes are parsed.
-WIDE_LINES = 1024  # Lines of such a table that are parsed at a time, if they fit into WIDE_READ_BYTES.
+WIDE_READ_BYTES = 1 << 24  # The most for wide tables: each parse costs time for each column.
+WIDE_LINES = 1024  # Lines of a wide table that are parsed at a time, if they fit into WIDE_READ_BYTES.
 LEAST_LINES = 16  # Lines that are parsed at a time, however long they are.
-SAMPLED_PIECES = 32  # Places of a large file that a sample is taken from.
-SNIFFED_BYTES = 1 << 16  # Bytes that tell the layout, at least.
+SAMPLED_PIECES = 32  # Places of a large file from which a sample is taken.
+SNIFFED_BYTES = 1 << 16  # Bytes from which the layout is inferred, at least.
 
 
 #: words for missing values, as Arrow compares them: in the cases that people and programs write
@@ -267,8 +275,8 @@ SPELLED_MISSING = sorted(
 class Csv(ArrowFile):
     """A CSV file. A first line of numbers alone is a row: then the columns have no names.
 
-    The layout (delimiter, decimal point, names) is told from the first lines, as far as `dialect` leaves it open.
-    Types are told from the first megabyte: numbers of any kind are read as float64, true and false as 1 and 0.
+    The layout (delimiter, decimal point, names) is inferred from the first lines, as far as `dialect` leaves it open.
+    Types are inferred from the first megabyte: all numbers are read as float64, true and false as 1 and 0.
     """
 
     def __init__(self, path: Path, dialect: Dialect) -> None:
@@ -288,15 +296,16 @@ class Csv(ArrowFile):
         self.column_types: dict[str, Any] = {}
         self.missing_words, self.decimal = SPELLED_MISSING, layout.decimal
         if self.bare:  # names alone, not even an end of line
-            told = pa.schema([(name, pa.null()) for name in layout.cells])
+            inferred = pa.schema([(name, pa.null()) for name in layout.cells])
         else:
             with reading(path), self._refusals(str(path)), self._text(path) as stream:
-                told = self._open(stream).schema
-        fields = [pa.field(field.name, _type(field.type)) for field in told]
-        if layout.header and not told[-1].name and str(told[-1].type) == "null":
+                inferred = self._open(stream).schema
+        fields = [pa.field(field.name, _type(field.type)) for field in inferred]
+        if layout.header and not inferred[-1].name and str(inferred[-1].type) == "null":
             del fields[-1]  # each line ends in a delimiter
         self.grouped = frozenset(fields[i].name for i in layout.grouped if i < len(fields))
-        super().__init__(path, pa.schema([field.with_type(self._read_as(field)) for field in fields]))
+        numbers = {field.name: pa.float64() for field in fields if field.name in self.grouped}
+        super().__init__(path, pa.schema([field.with_type(numbers.get(field.name, field.type)) for field in fields]))
         self.column_types = {field.name: pa.string() if field.name in self.grouped else field.type for field in fields}
         self.remark = layout.remark
         if layout.names is None:
@@ -305,7 +314,8 @@ class Csv(ArrowFile):
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         found = super().not_numbers(position)
         if found is not None and position in self.layout.commas:
-            remedy = 'say decimal="," if they are decimal commas, decimal="." if they set thousands apart'
+            comma = either('say decimal=","', "use --decimal ','")
+            remedy = f"{comma} if they are decimal commas, {Parameter('decimal', '.')} if they set thousands apart"
             return "text with commas", remedy
         return found
 
@@ -313,11 +323,8 @@ class Csv(ArrowFile):
         return np.dtype(np.float64)
 
     def ids(self, position: int, n_rows: int) -> Iterator[NDArray[Any]]:
-        import pyarrow as pa
-
-        as_text = self._as_text()  # one file may have numbers alone where the next has letters, or zeros in front
-        as_text.column_types = {self.fields[position]: pa.string()}
-        return ArrowFile.ids(as_text, position, n_rows)
+        # as text: one file may have only numbers where the next has letters, or zeros in front
+        return ArrowFile.ids(self._as_text((position,)), position, n_rows)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         as_text = self._as_raw_text(chosen)
@@ -331,28 +338,22 @@ class Csv(ArrowFile):
         return None if pieces is None else raw_columns(pieces, names)
 
     def _as_raw_text(self, chosen: Columns) -> Csv:
-        """The same file as text: what the words mean is a schema's to say, also which of them are missing values."""
-        import pyarrow as pa
-
-        as_text = self._as_text()
+        """The same file as text: the schema decides what words mean, also which of them are missing values."""
+        as_text = self._as_text(chosen)
         as_text.missing_words = [""]
-        as_text.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
         return as_text
 
-    def _as_text(self) -> Csv:
-        """The same file, whose numbers stay as they are written."""
-        found = self.twin()
-        found.grouped = frozenset()
-        return found
-
-    def _read_as(self, field: Any) -> Any:
-        """The type that a column has once it is read: text with thousands set apart becomes numbers."""
+    def _as_text(self, chosen: Columns) -> Csv:
+        """The same file, whose chosen columns stay as they are written."""
         import pyarrow as pa
 
-        return pa.float64() if field.name in self.grouped else field.type
+        found = copy.copy(self)
+        found.grouped = frozenset()
+        found.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        return found
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        if is_compressed(self.path) or self.encoding is not None:
+        if not self._anywhere:
             return None
         if not self._in_pieces:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
@@ -364,17 +365,20 @@ class Csv(ArrowFile):
     @property
     def _in_pieces(self) -> bool:
         """Whether a sample is taken from pieces of the file: it can be read anywhere, and is large."""
-        anywhere = not is_compressed(self.path) and self.encoding is None
-        return anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
+        return self._anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
+
+    @property
+    def _anywhere(self) -> bool:
+        """Whether the file can be read from any place."""
+        return not is_compressed(self.path) and self.encoding is None
 
     def _pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
-        """Arrow tables of random rows from all over the file, if lines can be told wherever it was looked at."""
+        """Arrow tables of random rows from all over the file; None if records cannot be found in some place."""
         pieces = [self._piece(names, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
-        found = [piece for piece in pieces if piece is not None]
-        return found if len(found) == SAMPLED_PIECES else None
+        return None if any(piece is None for piece in pieces) else pieces
 
     def _piece(self, names: list[str], i: int, n_rows: int, rng: np.random.Generator) -> Any:
-        """Random rows near a random place in the i-th part of the file; None if lines cannot be told there."""
+        """Random rows near a random place in the i-th part of the file; None if records cannot be found there."""
         import pyarrow as pa
         from pyarrow import csv as reader
 
@@ -383,7 +387,7 @@ class Csv(ArrowFile):
             file.seek(int((i + rng.random()) * (size - length) / SAMPLED_PIECES))
             read = file.read(length)
         lines = read[read.find(b"\n") + 1 : read.rfind(b"\n") + 1]
-        # the first line of a record that goes on in the next line has one quote more than it closes
+        # a record that continues in the next line opens one quote more than its first line closes
         if b'"' in lines and any(line.count(b'"') % 2 for line in lines.split(b"\n")):
             return None
         try:
@@ -394,7 +398,7 @@ class Csv(ArrowFile):
                 convert_options=self._convert_options(names),
             )
             table = self._with_numbers(table)
-        except ValueError:  # the pass over the whole file will say what is wrong
+        except ValueError:  # the pass over the whole file raises the error
             return None
         return table.take(rng.choice(table.num_rows, min(table.num_rows, n_rows), replace=False))
 
@@ -428,16 +432,17 @@ class Csv(ArrowFile):
 
     @contextmanager
     def _refusals(self, place: str) -> Iterator[None]:
-        """Errors about cells and lines in words."""
+        """Rewords Arrow's errors about cells and lines."""
         try:
             yield
         except UnicodeDecodeError:
-            raise ValueError(f"{place} is not text in {self.encoding}: say which encoding it has") from None
+            raise InvalidValueError(f"{place} is not text in {self.encoding}", _which_encoding()) from None
         except ValueError as error:
             if found := REFUSED_TEXT.match(str(error)):
                 name = self.column(int(found[1]))
-                remedy = 'say encoding="cp1252" if it was saved on Windows, or save it as UTF-8'
-                raise ValueError(f"{place}: {name} is not UTF-8: {remedy}") from None
+                said = either('say encoding="cp1252"', "use --encoding cp1252")
+                remedy = f"{said} if it was saved on Windows, or save it as UTF-8"
+                raise InvalidValueError(f"{place}: {name} is not UTF-8", remedy) from None
             if found := REFUSED_VALUE.match(str(error)):
                 column = self.column(int(found[1]))
                 raise ValueError(f"{place}: {column} holds {found[2][:60]!r}, which is not a number") from None
@@ -445,7 +450,8 @@ class Csv(ArrowFile):
                 where = f"line {found[1]}" if found[1] else "a line"
                 between = DELIMITERS.get(self.layout.delimiter, repr(self.layout.delimiter))
                 counts = f"{found[3]} cells with {between} between them, but the first has {found[2]}"
-                raise ValueError(f"{place}: {where} has {counts}: give the delimiter, or repair the line") from None
+                remedy = f"give {either('the delimiter', '--delimiter')}, or repair the line"
+                raise InvalidValueError(f"{place}: {where} has {counts}", remedy) from None
             raise
 
     def _open(self, stream: Any, names: Sequence[str] = ()) -> Any:
@@ -491,7 +497,7 @@ def _first_lines(stream: Any) -> tuple[bytes, bool]:
 
 
 def _type(kind: Any) -> Any:
-    """The type that a column of a type that was told is read as: text that is not UTF-8 is text, too."""
+    """The type to read for an inferred type: all numbers as float64, and text in other encodings as text."""
     import pyarrow as pa
 
     if str(kind) in ("int64", "double", "null"):
@@ -499,7 +505,7 @@ def _type(kind: Any) -> Any:
     return pa.string() if str(kind) == "binary" else kind
 
 
-STREAM_BYTES = 1 << 22  # Bytes that are taken from a stream at once, if as many have arrived.
+STREAM_BYTES = 1 << 22  # Bytes that are read from a stream at once, if as many have arrived.
 PLACE = "standard input"
 
 
@@ -510,27 +516,24 @@ def csv_stream(
     nulls: str = "error",
     exclude: Sequence[Any] = (),
     numeric_only: bool = False,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    header: bool | None = None,
-    encoding: str | None = None,
+    **dialect: Any,
 ) -> CsvStream:
-    """CSV on a stream, with the arguments of `source`.
+    """CSV on a stream, with the arguments of `source`; the others are those of a `Dialect`.
 
     >>> import io
     >>> rows = csv_stream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
     >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
     (('size',), [[[1.5], [2.0]]])
     """
-    choice = ColumnChoice(columns, exclude, numeric_only)
-    return CsvStream(stream, choice, nulls, Dialect(delimiter, decimal, header, encoding))
+    return CsvStream(stream, ColumnChoice(columns, exclude, numeric_only), nulls, Dialect(**dialect))
 
 
 class CsvStream(Source):
     """CSV on a stream, read once: whatever has arrived is a block, so that a slow writer gets answers.
 
-    A first line of numbers alone is a row; otherwise it names the columns. The delimiter is told from the lines that
-    have arrived, the decimal point from the first rows.
+    Arrow's reader cannot do that: it waits for five reads before it gives the first batch. A first line of numbers
+    alone is a row; otherwise it names the columns. The delimiter is inferred from the lines that have arrived, the
+    decimal point from the first rows.
     """
 
     replayable = False
@@ -538,8 +541,8 @@ class CsvStream(Source):
 
     def __init__(self, stream: BinaryIO, choice: ColumnChoice, nulls: str, dialect: Dialect) -> None:
         self.stream, self.nulls, self.held, self.ended = stream, nulls, b"", False
-        self.dialect, self.in_utf_8 = dialect, None  # a function, as soon as the first bytes tell which
-        least_lines = 2 if choice.numeric_only else 1  # names do not tell which columns are numbers
+        self.dialect, self.in_utf_8 = dialect, None  # a function, chosen by the first bytes
+        least_lines = 2 if choice.numeric_only else 1  # names alone do not show which columns are numeric
         while self.held.count(b"\n") < least_lines and not self.ended:
             self._take()
         if b"\n" not in self.held:
@@ -552,16 +555,22 @@ class CsvStream(Source):
         self.names = None if layout.names is None else tuple(cell.strip() for cell in layout.names)
         self.line = layout.skipped + layout.header
         self.held = self.held.split(b"\n", self.line)[-1] if self.held.count(b"\n") >= self.line else b""
-        self.held = self.held.removeprefix(b"\xef\xbb\xbf")
         rows_came = whole.count(b"\n") > self.line
         self.decimal = dialect.decimal or (layout.decimal if rows_came else None)
         self.grouped = layout.grouped if rows_came else None
-        self.remarks = {layout.remark: PLACE} if layout.remark else {}
-        self._choose(choice)
+        rows = self._records(text_of(self.held).splitlines()) if choice.numeric_only else []
+        self._infer_numbers(rows)
+
+        def word(position: int) -> str | None:
+            return None if all(self._value(row[position], position) is not None for row in rows) else "text"
+
+        chosen, remark = positions_of(choice, self.names, self.n_cells, word, PLACE)
+        self._set(chosen)
+        self.remarks = {text: PLACE for text in (layout.remark, remark) if text}
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
         if isinstance(columns, SchemaColumns):
-            raise ValueError("a schema needs files, and standard input is none: save it to one first")
+            raise ValueError("a schema needs files: save standard input to one first")
         if self.names is not None:
             self._set(chosen_columns(columns, self.names, self.n_cells, PLACE))
         return self
@@ -569,17 +578,6 @@ class CsvStream(Source):
     def _set(self, chosen: tuple[int, ...]) -> None:
         self.chosen, self.width = chosen, len(chosen)
         self.columns = None if self.names is None else tuple(self.names[i] for i in chosen)
-
-    def _choose(self, choice: ColumnChoice) -> None:
-        rows = list(self._records(_text(self.held).splitlines())) if choice.numeric_only else []
-        self._tell_numbers(rows)
-
-        def word(position: int) -> str | None:
-            return None if all(self._is_number(row[position], position) for row in rows) else "text"
-
-        chosen, remark = positions_of(choice, self.names, self.n_cells, word, PLACE)
-        self._set(chosen)
-        self.remarks = {**self.remarks, **({remark: PLACE} if remark else {})}
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         check_width(len(self.chosen), n_features)
@@ -605,62 +603,56 @@ class CsvStream(Source):
         first, self.line = self.line, self.line + data.count(b"\n")
         if not data.strip():
             return
-        lines = _text(data).splitlines()
-        self._tell_numbers(list(self._records(lines[:64])))
+        lines = text_of(data).splitlines()
+        self._infer_numbers(self._records(lines[:64]))
         rows: NDArray[np.float64] = np.empty((0, 0))
         if self.decimal == ".":
             with suppress(ValueError):
                 rows = np.loadtxt(lines, delimiter=self.delimiter, ndmin=2, comments=None, dtype=np.float64)
         yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
 
-    def _tell_numbers(self, rows: list[list[str]]) -> None:
-        """Takes from the first rows, once there are some, how numbers are written."""
+    def _infer_numbers(self, rows: list[list[str]]) -> None:
+        """Infers from the first rows, once there are some, how numbers are written."""
         if rows and self.decimal is None:
-            self.decimal = decimal_of(rows, self.delimiter)
+            self.decimal = decimal_of(_columns(rows), self.delimiter)
         if rows and self.grouped is None and self.decimal is not None:
-            self.grouped = grouped_columns(rows, self.decimal, sure=self.dialect.decimal is not None)
+            self.grouped = grouped_columns(_columns(rows), self.decimal, sure=self.dialect.decimal is not None)
 
     def _carefully(self, lines: list[str], first: int) -> NDArray[np.float64]:
         """Line by line: quoted cells, decimal commas, missing values, and errors that name the line."""
         rows = []
         for n, cells in enumerate(csv.reader(lines, delimiter=self.delimiter), first + 1):
-            if cells and len(cells) != self.n_cells:
+            if not cells:
+                continue
+            if len(cells) != self.n_cells:
                 raise ValueError(f"line {n} of {PLACE} has {len(cells)} cells, but the first has {self.n_cells}")
-            if cells:
-                rows.append([self._number(cells[i], n, i) for i in self.chosen])
+            rows.append([self._value(cells[i], i) for i in self.chosen])
+            if None in rows[-1]:
+                position = self.chosen[rows[-1].index(None)]
+                where = f"line {n} of {PLACE}, column {self.names[position] if self.names else position}"
+                raise ValueError(f"{where}: {cells[position][:40]!r} is not a number; choose other --columns")
         return np.array(rows, np.float64).reshape(len(rows), len(self.chosen))
 
-    def _records(self, lines: list[str]) -> Iterator[list[str]]:
+    def _records(self, lines: list[str]) -> list[list[str]]:
         """The records of the right length."""
-        return (cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells)
+        return [cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells]
 
-    def _value(self, cell: str, position: int) -> float:
+    def _value(self, cell: str, position: int) -> float | None:
+        """The number of a cell, NaN if it is missing; None if it is something else."""
         if is_missing(cell):
             return float("nan")
-        if position in (self.grouped or ()):
-            return number_in_groups(cell, self.decimal or ".")
-        if self.decimal == "," and "." in cell:
-            raise ValueError
-        return float(cell.replace(",", ".") if self.decimal == "," else cell)
-
-    def _is_number(self, cell: str, position: int) -> bool:
         try:
-            self._value(cell, position)
+            if position in (self.grouped or ()):
+                return number_in_groups(cell, self.decimal or ".")
+            if self.decimal == ",":
+                return None if "." in cell else float(cell.replace(",", "."))
+            return float(cell)
         except ValueError:
-            return False
-        return True
-
-    def _number(self, cell: str, line: int, position: int) -> float:
-        try:
-            return self._value(cell, position)
-        except ValueError:
-            column = self.names[position] if self.names else position
-            where = f"line {line} of {PLACE}, column {column}"
-            raise ValueError(f"{where}: {cell[:40]!r} is not a number; choose other --columns") from None
+            return None
 
 
 def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:
-    """A function that makes UTF-8 of bytes as they arrive; the last ones are empty."""
+    """A function that converts bytes to UTF-8 as they arrive; empty bytes end the stream."""
     if encoding is None:
         return bytes
     decoder = codecs.getincrementaldecoder(encoding)()
@@ -669,13 +661,6 @@ def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:
         try:
             return decoder.decode(data, not data).encode()
         except UnicodeDecodeError:
-            raise ValueError(f"{PLACE} is not text in {encoding}: say which encoding it has") from None
+            raise InvalidValueError(f"{PLACE} is not text in {encoding}", _which_encoding()) from None
 
     return in_utf_8
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")

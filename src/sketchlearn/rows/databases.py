@@ -1,4 +1,4 @@
-"""Tables of databases in a file: SQLite, by Python's own module, and DuckDB. Both are opened to be read only."""
+"""Tables of SQLite and DuckDB databases, opened read-only, and sheets of Excel workbooks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.rows.arrow import Arrow, floats_of, library, pyarrow, remedy_for
+from sketchlearn.rows.arrow import Arrow, duckdb_batches, floats_of, library, pyarrow, quoted, remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array, is_missing
 from sketchlearn.rows.source_base import Floats, listed, reading
 from sketchlearn.rows.tables import Columns, Table
 
-MOST_ROWS = 1 << 14  # Rows that are taken at a time: values of Python need ten times the memory of numbers.
-KINDS_FROM_ROWS = 1000  # Rows that tell which columns are numbers.
+MOST_ROWS = 1 << 14  # Rows that are fetched at a time: Python's values need ten times the memory of numbers.
+KINDS_FROM_ROWS = 1000  # Rows from which the types of columns are inferred.
 WORDS = {str: "text", bytes: "bytes", datetime.datetime: "times", datetime.date: "dates", datetime.time: "times of day"}
 Rows = list[tuple[Any, ...]]
 
 
 class ValueTable(Table):
-    """A table that gives tuples of Python's values. Which columns are numbers is told from the first rows."""
+    """A table that gives tuples of Python's values. Which columns are numbers is inferred from the first rows."""
 
     immutable = True
 
@@ -51,32 +51,31 @@ class ValueTable(Table):
         names = [(self.names or ())[position] for position in chosen]
         with reading(self.path):
             for rows in self.rows_of_values(chosen, min(n_rows, MOST_ROWS)):
-                yield {
-                    name: arrow_array(list(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)
-                }
+                columns = map(arrow_array, map(list, zip(*rows, strict=True)))
+                yield dict(zip(names, columns, strict=True))
 
     @abstractmethod
     def rows_of_values(self, chosen: Columns, n_rows: int) -> Iterator[Rows]:
         """The rows of the chosen columns, about n_rows at a time, missing values as None."""
 
     def floats_of_values(self, rows: Rows, chosen: Columns, n_before: int = 0) -> NDArray[np.float64]:
-        """Rows as an array, missing values as NaN; a cell that is no number is named."""
+        """Rows as an array, missing values as NaN; the error for other cells says where they are."""
         try:
             return np.array(rows, np.float64).reshape(len(rows), len(chosen))
         except (ValueError, TypeError):
-            known = [tuple(None if is_missing(cell) else cell for cell in row) for row in rows]
-            if known != rows:
-                return self.floats_of_values(known, chosen, n_before)
             for i, row in enumerate(rows):
                 for position, cell in zip(chosen, row, strict=True):
                     if _word([cell]) is not None:
                         where = f"row {n_before + i} of {self.place}, {self.column(position)}"
                         raise ValueError(f"{where} holds {str(cell)[:40]!r}, which is not a number") from None
-            raise
+            known = [tuple(None if is_missing(cell) else cell for cell in row) for row in rows]
+            if known == rows:
+                raise
+            return self.floats_of_values(known, chosen, n_before)
 
 
 def chosen_part(wanted: str | None, there: Sequence[str], what: str, path: Path) -> str:
-    """The table or sheet that is asked for, or the only one; others are refused with those that are there."""
+    """The table or sheet that is asked for, or the only one; otherwise an error lists those that exist."""
     if wanted is None and len(there) == 1:
         return there[0]
     if not there:
@@ -90,7 +89,7 @@ def chosen_part(wanted: str | None, there: Sequence[str], what: str, path: Path)
 
 
 def _word(column: Sequence[Any]) -> str | None:
-    """What a column is, if it is not numbers alone."""
+    """What a column holds, if it is not numeric; None for numbers."""
     odd = next((cell for cell in column if not is_missing(cell) and not isinstance(cell, Real | Decimal)), None)
     return None if odd is None else next((word for kind, word in WORDS.items() if isinstance(odd, kind)), "values")
 
@@ -99,7 +98,7 @@ def _word(column: Sequence[Any]) -> str | None:
 SQLITE_TABLES = (
     "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite@_%' ESCAPE '@'"
 )
-DUCKDB_MEMORY = "512MB"  # It keeps what it has read up to a limit, which is most of the machine's memory otherwise.
+DUCKDB_MEMORY = "512MB"  # The cache of what was read; by default it takes most of the machine's memory.
 DUCKDB_TABLES = """SELECT table_schema, table_name FROM information_schema.tables
     WHERE table_catalog = current_database() ORDER BY table_schema <> 'main', table_schema, table_name"""
 
@@ -164,10 +163,10 @@ class DuckDb(Arrow):
             schema = pa.RecordBatchReader.from_stream(base.sql(f"SELECT * FROM {self.table} LIMIT 0")).schema
             kind = "SELECT count(*) FROM duckdb_tables() WHERE schema_name = ? AND table_name = ?"
             self.in_order = base.execute(kind, list(there[wanted])).fetchone() != (0,)  # a view may be in any order
-        super().__init__(schema, self._batches)
+        super().__init__(schema)
         self.place, self.n_bytes = f"{path}?table={wanted}", path.stat().st_size
 
-    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
+    def open_batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
         with reading(self.path), self._open() as base:
             yield from self._query(base, names, "", n_rows)
 
@@ -186,10 +185,8 @@ class DuckDb(Arrow):
         return rows if len(rows) >= min(n_rows, last + 1) // 2 else None
 
     def _query(self, base: Any, names: list[str], wanted: str, n_rows: int) -> Iterator[Any]:
-        found = base.sql(f"SELECT {', '.join(map(quoted, names)) or 'NULL'} FROM {self.table} {wanted}")
-        # fetch_arrow_reader is what it was called before DuckDB 1.4
-        reader = found.to_arrow_reader if hasattr(found, "to_arrow_reader") else found.fetch_arrow_reader
-        yield from reader(n_rows)
+        query = f"SELECT {', '.join(map(quoted, names)) or 'NULL'} FROM {self.table} {wanted}"
+        return duckdb_batches(base.sql(query), n_rows)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -198,22 +195,13 @@ class DuckDb(Arrow):
             yield base
 
 
-def quoted(name: str) -> str:
-    """A name in SQL, whatever its characters.
-
-    >>> print(quoted('my "best" table'))
-    "my ""best"" table"
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
 def some_rows(number: str, first: int, last: int, n_rows: int, rng: np.random.Generator) -> str:
-    """A condition on the column that numbers the rows: about n_rows of them meet it, or all where there are no more."""
+    """A condition on the column that numbers the rows: about n_rows of them meet it, or all if there are fewer."""
     n_numbers = last - first + 1
     if n_numbers <= 2 * n_rows:
         drawn = rng.permutation(n_numbers)[:n_rows]
     else:
-        drawn = np.unique(rng.integers(0, n_numbers, 2 * n_rows))  # some numbers are those of rows that were deleted
+        drawn = np.unique(rng.integers(0, n_numbers, 2 * n_rows))  # some rows may have been deleted
     return f"WHERE {number} IN ({', '.join(str(first + int(i)) for i in drawn)}) ORDER BY {number}"
 
 
@@ -221,9 +209,9 @@ NO_VALUES = ("", "#N/A", "#NULL!")  # What Excel shows where there is no value.
 
 
 class Excel(ValueTable):
-    """A sheet: the first of a workbook, or the one of this name. Of formulas, the values that Excel saved are read.
+    """A sheet of a workbook: the first, or the one of this name. Formulas have the values that Excel saved.
 
-    The first row that is not blank names the columns, unless it has numbers alone; blank rows are left out.
+    The first row that is not blank names the columns, unless all its cells are numbers; blank rows are left out.
     """
 
     def __init__(self, path: Path, sheet: str | None = None, header: bool | None = None) -> None:
@@ -265,11 +253,9 @@ class Excel(ValueTable):
             try:
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             except KeyError as error:
-                raise ValueError(f"it is no workbook: {error}") from None
-            try:
+                raise ValueError(f"it is not a workbook: {error}") from None
+            with closing(book):
                 yield book
-            finally:
-                book.close()
 
 
 def _padded(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:

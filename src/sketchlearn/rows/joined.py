@@ -17,7 +17,7 @@ MOST_SAMPLED_PARTS = 64  # A sample opens no more files than this, however many 
 
 
 class Joined(Source):
-    """Sources that are alike, in order.
+    """Sources with the same columns, in order.
 
     Parts in memory are put together where they are small; each file gives blocks of its own, so that errors can name
     it. If `parts` is an iterator, they can be read once. Where columns were `chosen` by name, other columns may differ.
@@ -72,11 +72,8 @@ class Joined(Source):
     def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:
         return chain.from_iterable(part.raw_columns(columns, points=points) for part in self.parts)
 
-    def dropping(self) -> Source:
-        return Joined(self._each(lambda part: part.dropping()), "drop", chosen=self.chosen)
-
-    def refusing(self) -> Source:
-        return Joined(self._each(lambda part: part.refusing()), "error", chosen=self.chosen)
+    def with_nulls(self, nulls: str) -> Source:
+        return Joined(self._each(lambda part: part.with_nulls(nulls)), nulls, chosen=self.chosen)
 
     def _each(self, change: Callable[[Source], Source]) -> Sequence[Source] | Iterator[Source]:
         changed = map(change, self.parts)
@@ -86,8 +83,8 @@ class Joined(Source):
         if not isinstance(self.parts, Sequence) or not self.parts:
             return None
         self.check()
-        shares = _shares(self.parts, n_rows, rng)
-        samples = [part.some(share, rng) for part, share in zip(self.parts, shares, strict=True) if share]
+        counts = _proportional(self.parts, n_rows, rng)
+        samples = [part.some(count, rng) for part, count in zip(self.parts, counts, strict=True) if count]
         found = [sample for sample in samples if sample is not None]
         return np.concatenate(found) if found and len(found) == len(samples) else None
 
@@ -110,19 +107,19 @@ class Joined(Source):
         part.check(n_features)
 
 
-def _shares(parts: Sequence[Source], n_rows: int, rng: np.random.Generator) -> list[int]:
-    """How many rows of a sample each part gives: in proportion to its rows or, where those are unknown, bytes."""
+def _proportional(parts: Sequence[Source], n_rows: int, rng: np.random.Generator) -> list[int]:
+    """The number of rows of a sample that each part gives: proportional to its rows or, if unknown, bytes."""
     sizes = [part.n_rows for part in parts]
     if None in sizes:
         sizes = [part.n_bytes for part in parts]
     weights = np.array([1 if size is None else size for size in sizes], np.float64)
     if len(parts) > MOST_SAMPLED_PARTS:
         weights[rng.permutation(len(parts))[MOST_SAMPLED_PARTS:]] = 0
-    return [int(share) for share in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
+    return [int(count) for count in np.ceil(n_rows * weights / max(1.0, weights.sum()))]
 
 
 def _check_alike(first: Source, part: Source) -> None:
-    """Refuses a part with other columns than the first."""
+    """Raises an error if a part has other columns than the first."""
     if part.columns == first.columns and part.width == first.width:
         return
     here, there = part.place or "a later part", first.place or "the first"

@@ -8,21 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.rows.arrow import ArrowFile, pyarrow, remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array
 from sketchlearn.rows.source_base import reading
-from sketchlearn.rows.tables import Columns, decompressed
+from sketchlearn.rows.tables import Columns, decompressed, other_columns
 
 PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
 CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
 NUMBERS = ("int64", "double", "null")
-PLAIN: dict[type, type] = {int: float, float: float, bool: bool}  # Other values of JSON are text, or no single values.
+PLAIN: dict[type, type] = {int: float, float: float, bool: bool}  # Other JSON values are text, lists or objects.
 
 
 class JsonLines(ArrowFile):
     """A file of JSON objects, one per line: their fields are the columns, and one that an object lacks is missing.
 
-    Fields and types are told from the first megabytes: numbers are read as float64, true and false as 1 and 0.
+    Fields and types are inferred from the first megabytes: numbers are read as float64, true and false as 1 and 0.
+    pyarrow's own streaming reader, `open_json`, refuses fields with values of several kinds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,9 +33,9 @@ class JsonLines(ArrowFile):
             first = next(_whole_lines(stream), b"")
             if not first:
                 raise ValueError(f"{path} is empty: it should have a JSON object on each line")
-            told, self.mixed = _told(first)
-        kinds = [pa.float64() if str(kind) in NUMBERS else kind for kind in told.types]
-        super().__init__(path, pa.schema(list(zip(told.names, kinds, strict=True))))
+            found, self.mixed = _inferred(first)
+        kinds = [pa.float64() if str(kind) in NUMBERS else kind for kind in found.types]
+        super().__init__(path, pa.schema(list(zip(found.names, kinds, strict=True))))
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:
         if self.fields[position] in self.mixed:
@@ -55,20 +57,20 @@ class JsonLines(ArrowFile):
                     if found is None:
                         raise
                     problem = f"column {found[1]!r} holds something else than numbers after its first values"
-                    remedy = f"{remedy_for('text')}, or choose other columns"
-                    raise ValueError(f"{self.place}: {problem}: {remedy}") from None
+                    remedy = f"{remedy_for('text')}, or {other_columns()}"
+                    raise InvalidValueError(f"{self.place}: {problem}", remedy) from None
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         names = [self.fields[position] for position in chosen]
         self.bytes_read = 0
         with reading(self.path), decompressed(self.path, self) as stream:
-            for lines in _whole_lines(stream):  # by Python: pyarrow would tell types from all values together
+            for lines in _whole_lines(stream):  # by Python: pyarrow would infer one type from all values together
                 rows = _objects(lines)
                 yield {name: arrow_array([row.get(name) for row in rows]) for name in names}
 
 
-def _told(lines: bytes) -> tuple[Any, frozenset[str]]:
-    """Fields and types of lines, and the fields whose values are of several kinds, which pyarrow refuses."""
+def _inferred(lines: bytes) -> tuple[Any, frozenset[str]]:
+    """Infers fields and types from lines, and which fields have values of several kinds, which pyarrow refuses."""
     import pyarrow as pa
 
     try:
@@ -89,7 +91,7 @@ def _told(lines: bytes) -> tuple[Any, frozenset[str]]:
 def _objects(lines: bytes) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
     if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("a line of it is no JSON object")
+        raise ValueError("a line of it is not a JSON object")
     return rows
 
 
@@ -107,7 +109,7 @@ def _parsed(lines: bytes, schema: Any = None) -> Any:
 
 
 def _whole_lines(stream: Any) -> Iterator[bytes]:
-    """Whole lines, many at a time, without those parts that are blank."""
+    """Whole lines, many at a time, without blank parts."""
     held: list[bytes] = []
     while more := stream.read(PARSED_BYTES):
         cut = more.rfind(b"\n") + 1

@@ -46,7 +46,7 @@ class Array(IndexedTable):
 
 
 class OnGpu(IndexedTable):
-    """An array of torch, CuPy or JAX in a GPU's memory, of which only the rows that are asked for come here."""
+    """An array of torch, CuPy or JAX in a GPU's memory; only the requested rows are copied to main memory."""
 
     def __init__(self, data: Any) -> None:
         self.rows = device_rows(data)
@@ -70,9 +70,9 @@ class Sparse(IndexedTable):
 
 
 class Beside(IndexedTable):
-    """The columns of two arrays of equally many rows, put together block by block; the left one may be sparse."""
+    """The columns of two arrays side by side, composed block by block; the left one may be sparse."""
 
-    immutable = True  # a thread puts the next rows together meanwhile
+    immutable = True  # a thread may compose the next rows meanwhile
 
     def __init__(self, left: Any, right: NDArray[Any]) -> None:
         self.left, self.right = left, right
@@ -84,7 +84,7 @@ class Beside(IndexedTable):
         return as_rows(_columns(np.column_stack([left, self.right[which]]), chosen))
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        """Pieces so small that the memory of one serves the next: new pages for each took as long as copying."""
+        """Pieces so small that memory is reused: new pages for each took as long as copying."""
         return super().chunks(chosen, min(n_rows, max(1, GATHERED_BYTES // (8 * self.n_columns))))
 
     def side_by_side(self) -> tuple[Table, ...]:
@@ -136,14 +136,14 @@ class Frame(IndexedTable):
 
 
 def npy(path: Path) -> Array:
-    """The array in a .npy file, of which only the rows that are needed are read."""
+    """The array in a .npy file; only the needed rows are read."""
     with reading(path):
         return _of_file(path, np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def npz(path: Path) -> Array:
     """The array of a .npz file: its only one, or the one called X."""
-    # opened here, because np.load does not close a file that it refuses
+    # opened here, because np.load does not close a file that it cannot read
     with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         names = list(arrays)
         if PREFERRED_NAME not in names and len(names) != 1:
@@ -167,14 +167,14 @@ def as_rows(table: NDArray[Any]) -> Floats:
 
 
 def _in_range(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers as they are; finite ones that float64 is too narrow for are the largest that it has."""
+    """Numbers as they are, but finite ones beyond float64 as the largest float64."""
     if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
         return values
     return np.where(np.isfinite(values), np.clip(values, -sys.float_info.max, sys.float_info.max), values)
 
 
 def _array_of(lists: Any) -> NDArray[Any]:
-    """Lists of numbers as an array: also if some integers are so large that NumPy takes all for objects."""
+    """Lists of numbers as an array, even if NumPy makes objects of very large integers."""
     array = np.asarray(lists)
     if array.dtype != object or hasattr(lists, "dtype") or not all(isinstance(value, Real) for value in array.flat):
         return array

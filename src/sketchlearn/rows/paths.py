@@ -1,4 +1,4 @@
-"""Paths: which files they stand for, and how each is read."""
+"""Paths: the files that they stand for, and the reader of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow
+from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow, remedy_for
 from sketchlearn.rows.csv import NUMBER, Csv, Dialect
 from sketchlearn.rows.databases import DuckDb, Excel, Sqlite
 from sketchlearn.rows.json_lines import JsonLines
@@ -22,14 +22,6 @@ from sketchlearn.rows.source_base import Floats
 from sketchlearn.rows.tables import CODECS, Columns, Table
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-def partitioned(table: Table, path: Path) -> Table:
-    """The table of a file with the columns that the folders of its path name, after its own."""
-    parts = [part.partition("=") for part in path.parent.parts]
-    found = {unquote(name): unquote(value) for name, equal, value in parts if equal and name}
-    more = {name: value for name, value in found.items() if name not in (table.names or ())}
-    return Partitioned(table, more) if more and table.names else table
 
 
 class Partitioned(Table):
@@ -41,8 +33,7 @@ class Partitioned(Table):
         self.names, self.n_columns = (*table.names, *values), table.n_columns + len(values)
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.place, self.immutable, self.decimal = table.place, table.immutable, table.decimal
-        told = f"columns from the names of folders: {', '.join(values)}"
-        self.remark = f"{table.remark}; {told}" if table.remark else told
+        self.remark = "; ".join(filter(None, [table.remark, f"columns from the names of folders: {', '.join(values)}"]))
 
     @property
     def bytes_read(self) -> int:  # type: ignore[override]
@@ -55,14 +46,14 @@ class Partitioned(Table):
         value = self.values[position - self.table.n_columns]
         if value == NO_VALUE or NUMBER.fullmatch(value):
             return None
-        return "text (the name of a folder)", "encode it with a schema (skl.schema)"
+        return "text (the name of a folder)", remedy_for("text")
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         for rows in self.table.chunks(self._own(chosen), n_rows):
             yield self._with_values(rows, chosen)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        own = self._own(chosen) or (0,)  # one that tells how many rows there are
+        own = self._own(chosen) or (0,)  # one column suffices to count the rows
         return (self._with_raw_values(raw, chosen) for raw in self.table.raw_chunks(own, n_rows))
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
@@ -72,11 +63,12 @@ class Partitioned(Table):
     def _with_raw_values(self, raw: dict[str, Any], chosen: Columns) -> dict[str, Any]:
         pa = pyarrow("folders' names")
         length = len(next(iter(raw.values())))
-        told = {
-            (self.names or ())[i]: self.values[i - self.table.n_columns] for i in chosen if i >= self.table.n_columns
-        }
-        scalars = {name: pa.scalar(None if told[name] == NO_VALUE else told[name], pa.string()) for name in told}
-        return {**raw, **{name: pa.repeat(value, length) for name, value in scalars.items()}}
+        for i in chosen:
+            if i >= self.table.n_columns:
+                value = self.values[i - self.table.n_columns]
+                scalar = pa.scalar(None if value == NO_VALUE else value, pa.string())
+                raw[(self.names or ())[i]] = pa.repeat(scalar, length)
+        return raw
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
         rows = self.table.some(self._own(chosen), n_rows, rng)
@@ -88,18 +80,14 @@ class Partitioned(Table):
     def _with_values(self, rows: Floats, chosen: Columns) -> Floats:
         if rows.shape[1] == len(chosen):
             return rows
-        wide, done = np.empty((len(rows), len(chosen))), 0
-        for i, position in enumerate(chosen):
-            if position < self.table.n_columns:
-                wide[:, i], done = rows[:, done], done + 1
-            else:
-                value = self.values[position - self.table.n_columns]
-                wide[:, i] = np.nan if value == NO_VALUE else float(value)
+        wide, own = np.empty((len(rows), len(chosen))), np.array(chosen) < self.table.n_columns
+        values = [self.values[position - self.table.n_columns] for position in np.array(chosen)[~own]]
+        wide[:, own], wide[:, ~own] = rows, [np.nan if value == NO_VALUE else float(value) for value in values]
         return wide
 
 
 PACKED = ("", *CODECS)  # Text may be compressed.
-#: the delimiter of text by the end of its name; None is told from the first lines
+#: the delimiter of text by the end of its name; None means that it is inferred from the first lines
 CSV_DELIMITERS: dict[str, str | None] = {f".csv{codec}": None for codec in PACKED}
 CSV_DELIMITERS |= {f".tsv{codec}": "\t" for codec in PACKED}
 READERS: dict[str, Callable[[Path], Table]] = {".parquet": Parquet, ".npy": npy, ".npz": npz}
@@ -130,21 +118,16 @@ class Address:
         return cls(Path(text)) if found is None else cls(Path(found[2]), found[1], found[3], found[4])
 
     def __str__(self) -> str:
-        return (
-            (f"{self.scheme}:" if self.scheme else "")
-            + str(self.file)
-            + (f"?{self.part}={self.name}" if self.part else "")
-        )
+        scheme = f"{self.scheme}:" if self.scheme else ""
+        return f"{scheme}{self.file}" + (f"?{self.part}={self.name}" if self.part else "")
 
     @property
     def ending(self) -> str:
-        """The end of the file's name, which tells how it is read, unless a scheme does."""
+        """The end of the file's name, or that of the scheme: it decides how the file is read."""
+        if self.scheme:
+            return SCHEMES[self.scheme]
         ends = [suffix.lower() for suffix in self.file.suffixes]
-        return (
-            SCHEMES[self.scheme]
-            if self.scheme
-            else "".join(ends[-2:] if ends[-1:] and ends[-1] in CODECS else ends[-1:])
-        )
+        return "".join(ends[-2:] if ends and ends[-1] in CODECS else ends[-1:])
 
 
 def is_path(data: Any) -> bool:
@@ -162,7 +145,7 @@ def file_of(path: Any) -> Path:
 
 
 def holds_rows(path: Any) -> bool:
-    """Whether the end of a file's name is that of a file of rows."""
+    """Whether a file is one of rows, by the end of its name."""
     return Address.of(path).ending in (*READERS, *CSV_DELIMITERS, *DATABASES, *WORKBOOKS)
 
 
@@ -201,17 +184,20 @@ def read_file(path: Path, dialect: Dialect) -> Table:
         raise ValueError(f"{file} has no {address.part}s to choose from: give the path without ?{address.part}=")
     if not file.stat().st_size:
         raise ValueError(f"{file} is empty: it has no bytes")
-    return partitioned(_table(ending, file, address.name, dialect), file)
-
-
-def _table(ending: str, file: Path, name: str | None, dialect: Dialect) -> Table:
+    table: Table
     if ending in READERS:  # first, as those that are registered replace others
-        return READERS[ending](file)
-    if ending in DATABASES:
-        return DATABASES[ending](file, name)
-    if ending in WORKBOOKS:
-        return Excel(file, name, dialect.header)
-    return Csv(file, replace(dialect, delimiter=dialect.delimiter or CSV_DELIMITERS[ending]))
+        table = READERS[ending](file)
+    elif ending in DATABASES:
+        table = DATABASES[ending](file, address.name)
+    elif ending in WORKBOOKS:
+        table = Excel(file, address.name, dialect.header)
+    else:
+        table = Csv(file, replace(dialect, delimiter=dialect.delimiter or CSV_DELIMITERS[ending]))
+    # folders such as country=DE name further columns
+    pairs = [part.partition("=") for part in file.parent.parts]
+    found = {unquote(name): unquote(value) for name, equal, value in pairs if equal and name}
+    more = {name: value for name, value in found.items() if name not in (table.names or ())}
+    return Partitioned(table, more) if more and table.names else table
 
 
 def _is_hidden(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Some rows of a source, from all over where that is possible, without losing any."""
+"""Samples of the rows of a source, without losing rows of streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sketchlearn.rows.tables import nothing_left
 def sample(
     source: Source, n_rows: int, rng: np.random.Generator, *, progress: bool = False
 ) -> tuple[Floats, bool, Source]:
-    """At most n_rows rows, whether they come from all over, and a source of *all* rows, those of the sample included.
+    """At most n_rows rows, whether they are a random sample, and a source of *all* rows, including the sample.
 
     Arrays, frames and files that can be read anywhere give random rows. Of others the first rows are taken, and those
     of a stream, which cannot be read twice, are kept for the pass over it. Rows with values that are missing or
@@ -56,7 +56,7 @@ def sample(
 
 
 class Begun(Source):
-    """A pass over a source that goes on: blocks that were read already, then the rest of them."""
+    """A pass over a source that was begun: the blocks that were read already, then the others."""
 
     replayable = False
 
@@ -92,7 +92,7 @@ def _buffered(source: Source, n_rows: int) -> tuple[Floats, bool, Source]:
 
 
 def _first_rows(source: Source, n_rows: int) -> tuple[Floats, bool]:
-    """The first rows, and whether these are all."""
+    """The first rows, and whether there are no others."""
     rows: Floats = np.empty((0, source.width or 0))
     with closing(source.blocks()) as blocks:  # type: ignore[type-var]
         for block in blocks:

@@ -33,7 +33,7 @@ def source(
     encoding: str | None = None,
     schema: Schema | str | None = None,
 ) -> Source:
-    """A source of whatever holds rows.
+    """A reader of the rows of arrays, data frames, files, databases and iterables of them.
 
     Parameters
     ----------
@@ -41,17 +41,18 @@ def source(
         Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
         .npy, .npz, .csv, .tsv, .jsonl, .parquet, .arrow, .feather, .ipc and .xlsx files, of folders of them, and
         patterns such as "data/*.parquet"; tables of databases, "sqlite:shop.db?table=orders" and
-        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. docs/sources.md tells more.
+        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. See docs/sources.md.
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
     nulls : "error" refuses rows with missing values; "drop" leaves them out, and those with infinite ones, and counts
         them in `dropped`.
     exclude : names (or positions) of columns to leave out.
     numeric_only : whether columns that are not numbers are left out, too; `remarks` says which.
     delimiter, decimal, header : how CSV files are written: the character between cells, the decimal point ("." or
-        ","), and whether the first line names the columns. None means that the first lines tell; `remarks` says what.
+        ","), and whether the first line names the columns. None means that it is inferred from the first lines;
+        `remarks` says how.
     encoding : of CSV files that are not UTF-8, such as "cp1252".
-    schema : a `Schema` that makes numbers of columns of all kinds; "auto" takes the one that `schema` proposes. It
-        chooses the columns, and says what becomes of missing values.
+    schema : a `Schema` that encodes columns of all kinds as numbers; "auto" takes the one that `schema` proposes. It
+        chooses the columns, and says how missing values are treated.
 
     Examples
     --------
@@ -102,7 +103,9 @@ def _encoded(rows: Source, schema: Schema | str) -> Source:
 
 
 def schema(sample: Any) -> Schema:
-    """What the columns of a sample seem to be: numbers, flags, categories, dates; a proposal, to be read and edited.
+    """Proposes a schema from a sample: which columns are numbers, booleans, categories or dates.
+
+    The proposal is to be read and edited.
 
     Parameters
     ----------
@@ -115,15 +118,15 @@ def schema(sample: Any) -> Schema:
     >>> print(skl.schema(table.append_column("country", [["FR", "DE", "FR", "IT"] * 10])))
     column   becomes                                          missing
     age      number, standardised                             row left out
-    member   flag: yes against no                             row left out
-    country  category of 3 levels (FR, DE, IT), and other     row left out
+    member   boolean: yes or no                               row left out
+    country  category of 3 values (FR, DE, IT), and other     row left out
     id       left out: numbers the rows
     """
     return proposed_schema(source(sample))
 
 
 def register_reader(ending: str, reader: Callable[[Path], Any]) -> None:
-    """Makes files whose names end so readable; `reader` turns a path into an array, a data frame or an Arrow table.
+    """Registers a reader of files with this ending: a function of a path to an array, data frame or Arrow table.
 
     >>> import numpy as np, pathlib, tempfile
     >>> register_reader(".numbers", lambda path: np.loadtxt(path, ndmin=2))
@@ -149,8 +152,7 @@ def gpu_rows(rows: Source) -> DeviceRows | None:
     """The rows that are in a GPU's memory as a source would give them; None if they are not."""
     if not isinstance(rows, Tabular) or not isinstance(rows.table, OnGpu):
         return None
-    whole = rows.nulls == NULLS[0] and rows.chosen == tuple(range(rows.table.n_columns))
-    return rows.table.rows if whole else None
+    return rows.table.rows if rows.nulls == NULLS[0] and rows.reads_all else None
 
 
 def is_array(data: Any) -> bool:
@@ -161,7 +163,7 @@ def is_array(data: Any) -> bool:
 
 
 def _table(data: Any) -> Table | None:
-    """The table that the data are; None if they are several."""
+    """The data as one table; None if they are several."""
     if isinstance(data, Table):
         return data
     if is_on_gpu(data):

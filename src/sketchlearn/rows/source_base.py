@@ -1,4 +1,4 @@
-"""The interface that every source of rows implements, and what sources say about rows, columns and files."""
+"""The interface that every row reader implements, and what it says about rows, columns and files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
 Floats = NDArray[np.floating[Any]]
@@ -48,14 +49,20 @@ class Block:
         number = self.start + i if self.numbers is None else int(self.numbers[i])
         return f"row {number - self.before}" + (f" of {self.place}" if self.place else "")
 
+    def picked(self, which: NDArray[np.int64]) -> Block:
+        """The block with some of its rows, at these ascending positions; the others count as dropped."""
+        numbers = which + self.start if self.numbers is None else self.numbers[which]
+        dropped = self.dropped + len(self.rows) - len(which)
+        return replace(self, rows=self.rows[which], numbers=numbers, dropped=dropped)
+
 
 def rows_per_block(width: int) -> int:
-    """How many rows of that many columns a block holds at most."""
+    """The largest number of rows of a block with so many columns."""
     return max(1, BLOCK_BYTES // (8 * max(1, width)))
 
 
 def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
-    """The same rows in arrays of at most a block and, where they come in small ones, of about GATHERED_BYTES.
+    """The same rows in arrays of at most a block; small arrays are joined to about GATHERED_BYTES.
 
     Large arrays are cut without a copy. Small ones are copied at once: a generator may use one buffer again and again.
     """
@@ -85,11 +92,11 @@ def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
 
 
 def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
-    """The same arrays, the next one read by a thread while this one is in use: the kernel does not hold Python's lock.
+    """The same arrays; a thread reads the next one while the kernel, which releases Python's lock, uses this one.
 
-    Errors are raised where the array would have come; the thread ends with the iterator. The garbage collector may
-    close an abandoned iterator at any moment, such as the start of another thread: so the array that is being read is
-    waited for, but no thread is joined, which would wait for locks that may be held there.
+    Errors are raised in place of the array; the thread ends with the iterator. The garbage collector may close an
+    abandoned iterator at any moment, such as the start of another thread. So this waits for the array that is being
+    read, but does not join the thread: that would wait for locks that may be held there.
     """
     reader = ThreadPoolExecutor(1, thread_name_prefix="sketchlearn-reader")
     coming = reader.submit(next, arrays, None)
@@ -103,7 +110,7 @@ def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
 
 
 def has_missing(rows: Floats) -> bool:
-    """Whether any value is NaN or infinite. The sum tells in one pass that none is."""
+    """Whether any value is NaN or infinite. A finite sum proves in one pass that none is."""
     with np.errstate(all="ignore"):
         return not np.isfinite(rows.sum()) and not np.isfinite(rows).all()
 
@@ -124,10 +131,10 @@ class Source(ABC):
     replayable : whether `blocks` can be called more than once.
     dropped : rows that the last pass left out because of missing values.
     nulls : what happens to rows with missing values: "error" or "drop".
-    gapless : whether it is known already that no value is missing.
+    gapless : whether it is known that no value is missing.
     width : number of columns that are read, if it is known.
     place : name of the file, if it is one.
-    remarks : what was told from first lines or left out, in sentences, each with the first file that it is about.
+    remarks : what was inferred from first lines or left out, in sentences, each with the first file that it is about.
     weights : what each row counts, by its number; None means 1.
     """
 
@@ -146,27 +153,27 @@ class Source(ABC):
 
     @property
     def n_records(self) -> int | float | None:
-        """What all rows count together, if it is known without reading them."""
+        """The total weight of all rows, if it is known without reading them."""
         return self.n_rows
 
     @abstractmethod
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
-        """The rows, in order; rows of another number of columns than n_features are refused."""
+        """The rows, in order; they must have n_features columns."""
 
     @abstractmethod
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        """The same rows with these columns, in this order; sources without names are left alone.
+        """The same rows with these columns, in this order; sources without names stay as they are.
 
-        They must come in this order, too, unless `any_order` says that they are to be put into it.
+        The source must have them in this order, too, unless `any_order` is true.
         """
 
     def without(self, column: str | int) -> Source:
         """The same rows without one column, given by its name or position."""
-        raise self._no_ids(column)
+        raise ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
 
     def ids(self, column: str | int) -> Iterator[NDArray[Any]]:
         """The values of one column of all rows, in the order of `blocks`, as text or numbers: ids of units."""
-        raise self._no_ids(column)
+        raise ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
 
     def raw_columns(self, columns: Sequence[str], *, points: bool = False) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Columns of all rows in the order of `blocks`, dropped ones too, as Arrow arrays of whatever they hold.
@@ -175,48 +182,49 @@ class Source(ABC):
         """
         raise ValueError(f"columns {listed(columns)} cannot be read here: give a table with names, or files")
 
-    def _no_ids(self, column: str | int) -> ValueError:
-        return ValueError(f"no ids {column!r} can be read here: give an array, a data frame, an Arrow table or files")
-
     def check(self, n_features: int | None = None) -> None:  # noqa: B027
-        """Refuses columns that are not numbers or too many or few, before any row is read."""
+        """Validates the columns before reading any data: their number, and that they are numeric."""
+
+    def with_nulls(self, nulls: str) -> Source:
+        """The same rows; those that have missing values are dropped ("drop") or raise an error ("error")."""
+        return self._with(nulls=nulls)
 
     def dropping(self) -> Source:
         """The same rows without those that have missing values."""
-        other = copy.copy(self)
-        other.nulls = "drop"
-        return other
+        return self.with_nulls("drop")
 
     def refusing(self) -> Source:
-        """The same rows; those that have missing values are refused."""
-        other = copy.copy(self)
-        other.nulls = "error"
-        return other
+        """The same rows; those that have missing values raise an error."""
+        return self.with_nulls("error")
 
     def unlooked(self) -> Source:
-        """The same rows, not looked through for missing values, if those are to be refused by whoever reads them."""
-        if self.nulls != "error" or isinstance(self.columns, SchemaColumns):
-            return self
+        """The same rows, not searched for missing values, if the caller checks them itself."""
+        encoded = isinstance(self.columns, SchemaColumns)
+        return self if self.nulls != "error" or encoded else self._with(gapless=True)
+
+    def _with(self, **fields: Any) -> Source:
+        """A copy with other values of some fields."""
         other = copy.copy(self)
-        other.gapless = True
+        vars(other).update(fields)
         return other
 
     def side_by_side(self) -> tuple[Source, ...]:
-        """Sources of the same rows whose columns it has one after the other, where those are cheaper to read."""
+        """Sources of parts of its columns, side by side, if those are cheaper to read."""
         return (self,)
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
-        """About n_rows rows from all over, if there is a cheaper way than reading everything."""
+        """About n_rows rows from all over, if that is cheaper than reading everything."""
         return None
 
     def refuse_gaps(self, block: Block) -> None:
-        """Refuses a block of its rows in which a value is missing."""
-        gaps = np.argwhere(np.isnan(block.rows))
-        if len(gaps):
-            row, position = (int(i) for i in gaps[0])
-            raise ValueError(f'{block.name(row)}, {self._gap(position)}: fill it, or read with nulls="drop"')
+        """Raises an error if a value of the block is missing."""
+        missing = np.argwhere(np.isnan(block.rows))
+        if len(missing):
+            row, position = (int(i) for i in missing[0])
+            drop = either('read with nulls="drop"', "use --nulls drop")
+            raise InvalidValueError(f"{block.name(row)}, {self._missing(position)}", f"fill it, or {drop}")
 
-    def _gap(self, position: int) -> str:
+    def _missing(self, position: int) -> str:
         """That a value is missing, in words."""
         if isinstance(self.columns, SchemaColumns):
             return f"column {self.columns.read_at(position)!r} has no value that the schema can read"
@@ -228,37 +236,56 @@ class Source(ABC):
         for rows in arrays:
             block = Block(rows, start, None, place, before)
             start += len(rows)
-            if self.gapless or not has_missing(rows):
-                yield block
-                continue
-            if self.nulls == "error":
-                self.refuse_gaps(block)
-                yield block  # whoever takes infinite values says which ones
-                continue
-            kept = np.flatnonzero(np.isfinite(rows).all(axis=1))
-            self.dropped += len(rows) - len(kept)
-            yield Block(rows[kept], block.start, block.start + kept, place, before, len(rows) - len(kept))
+            if not self.gapless and has_missing(rows):
+                if self.nulls == "error":
+                    self.refuse_gaps(block)  # infinite values are refused by those who cannot take them
+                else:
+                    block = block.picked(np.flatnonzero(np.isfinite(rows).all(axis=1)))
+                    self.dropped += block.dropped
+            yield block
+
+
+class Wrapped(Source):
+    """A source that gives other blocks of the rows of another source, with the same columns."""
+
+    def __init__(self, rows: Source) -> None:
+        self.rows, self.columns, self.nulls, self.n_bytes = rows, rows.columns, rows.nulls, rows.n_bytes
+        self.width, self.place = rows.width, rows.place
+
+    @abstractmethod
+    def around(self, rows: Source) -> Source:
+        """The same of other rows."""
+
+    def check(self, n_features: int | None = None) -> None:
+        self.rows.check(n_features)
+
+    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+        return self.around(self.rows.only(columns, any_order=any_order))
+
+    def with_nulls(self, nulls: str) -> Source:
+        return self.around(self.rows.with_nulls(nulls))
 
 
 def inside(place: str) -> str:
-    """The beginning of a message about the rows of a file; empty where there is no file."""
+    """The prefix of a message about a file; empty without a file."""
     return f"{place}: " if place else ""
 
 
 def check_width(width: int, n_features: int | None) -> None:
-    """Refuses rows of another number of columns than the operator needs."""
+    """Raises an error if rows do not have the number of columns that the operator needs."""
     if n_features is not None and width != n_features:
         raise ValueError(f"the rows have {width} columns, but the operator needs {n_features}")
 
 
 def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
-    """Positions of the wanted columns among names, if they are all there and in this order."""
+    """Positions of the wanted columns among names, if all exist in this order."""
     positions = by_name(names, wanted, place)
     if list(positions) != sorted(positions):
         found = listed([names[i] for i in sorted(positions)])
-        raise ValueError(
-            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}: "
-            "put the columns into that order, or choose them with source(data, columns=[...])"
+        chosen = either("source(data, columns=[...])", "--columns")
+        raise InvalidValueError(
+            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}",
+            f"put the columns into that order, or choose them with {chosen}",
         )
     return positions
 
@@ -280,7 +307,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors of the library that reads a file, as one sentence that names the file."""
+    """Rewords errors of the library that reads a file: one sentence that names the file."""
     try:
         yield
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:

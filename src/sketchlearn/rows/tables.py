@@ -1,4 +1,4 @@
-"""Tables: what every kind of them tells, and one source that reads them all."""
+"""The interface of tables of every kind, and one source that reads them all."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import io
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.progress import progress_shown, row_bar
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
@@ -41,7 +42,7 @@ POSITIONS_AT_A_TIME = 1 << 20
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns are read: these (None means all), but not those, and perhaps only those that are numbers."""
+    """Which columns are read: `columns` (None means all) without `exclude`, and optionally only numeric ones."""
 
     columns: Sequence[Any] | None = None
     exclude: Sequence[Any] = ()
@@ -51,7 +52,7 @@ class ColumnChoice:
         for name in ("columns", "exclude"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of names, such as {name}=[{getattr(self, name)!r}]")
-            if getattr(self, name) is not None:  # an iterator is looked at more than once
+            if getattr(self, name) is not None:  # an iterator can be read only once
                 object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
@@ -65,20 +66,20 @@ class Table(ABC):
     bytes_read: int = 0
     replayable: bool = True
     place: str = ""
-    remark: str = ""  # what was told of the file from its first lines, and may be wrong
+    remark: str = ""  # what was inferred from the first lines of the file, and may be wrong
     decimal: str = "."  # of numbers in text
     immutable: bool = False  # whether a thread may read ahead: files, yes; a user's generator, no
 
     def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
-        """What a column that is not numbers is, and what can be done about it; None for numbers."""
+        """What a column that is not numeric holds, and what the user can do; None for numbers."""
         return None
 
     def check(self, chosen: Columns) -> None:
-        """Refuses chosen columns that are not numbers."""
+        """Raises an error if a chosen column is not numeric."""
         for position in chosen:
             if (found := self.not_numbers(position)) is not None:
                 column = inside(self.place) + self.column(position)
-                raise TypeError(f"{column} is {found[0]}, not numbers: {found[1]}, or choose other columns")
+                raise InvalidTypeError(f"{column} is {found[0]}, not numbers", f"{found[1]}, or {other_columns()}")
 
     @abstractmethod
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
@@ -89,11 +90,11 @@ class Table(ABC):
         raise ValueError(f"{inside(self.place)}ids cannot be read from a table of this kind: use a data frame")
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
-        """About n_rows rows from all over the table, if there is a cheaper way than reading it all."""
+        """About n_rows rows from all over the table, if that is cheaper than reading it all."""
         return None
 
     def side_by_side(self) -> tuple[Table, ...]:
-        """The tables whose columns it has one after the other: itself alone, unless it is put together of several."""
+        """The tables whose columns it has side by side: only itself, unless it is composed of several."""
         return (self,)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
@@ -101,11 +102,11 @@ class Table(ABC):
         raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:  # noqa: ARG002
-        """The same of about n_rows rows from all over the table, if there is a cheaper way than reading it all."""
+        """`raw_chunks` of about n_rows rows from all over the table, if that is cheaper than reading it all."""
         return None
 
     def with_points(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Raw columns in which numbers in text have decimal points, where those of the table have commas."""
+        """Raw columns whose numbers in text have decimal points, also if those of the table have commas."""
         return {name: signs_swapped(cells) for name, cells in raw.items()} if self.decimal == "," else raw
 
     def column(self, position: int) -> str:
@@ -144,11 +145,16 @@ class Tabular(Source):
 
     def __init__(self, table: Table, chosen: Columns, nulls: str = "error") -> None:
         self.table, self.chosen, self.nulls = table, chosen, nulls
-        everything = chosen == tuple(range(table.n_columns))
-        chosen_names = table.names if everything or table.names is None else tuple(table.names[i] for i in chosen)
-        self.columns = chosen_names
+        self.columns = table.names
+        if table.names is not None and not self.reads_all:
+            self.columns = tuple(table.names[i] for i in chosen)
         self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
         self.width, self.place = len(chosen), table.place
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it reads all columns of the table, in their order."""
+        return self.chosen == tuple(range(self.table.n_columns))
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         self.dropped = self.bytes_read = 0
@@ -193,7 +199,7 @@ class Tabular(Source):
         if self.columns is None or columns == self.columns:
             return self
         if isinstance(columns, SchemaColumns):
-            made = encoded(self.table, columns)
+            made = Tabular(EncodedTable(self.table, columns), tuple(range(len(columns))), "drop")
         else:
             positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
             made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
@@ -202,7 +208,7 @@ class Tabular(Source):
 
     def side_by_side(self) -> tuple[Source, ...]:
         tables = self.table.side_by_side()
-        if len(tables) == 1 or self.nulls != "error" or self.chosen != tuple(range(self.table.n_columns)):
+        if len(tables) == 1 or self.nulls != "error" or not self.reads_all:
             return (self,)
         parts = tuple(Tabular(table, tuple(range(table.n_columns))) for table in tables)
         for part in parts:
@@ -215,7 +221,7 @@ class Tabular(Source):
 
 
 class EncodedTable(Table):
-    """The numbers that a schema makes of a table's columns."""
+    """The numbers into which a schema encodes a table's columns."""
 
     def __init__(self, table: Table, columns: SchemaColumns) -> None:
         self.table, self.names, self.n_columns = table, columns, len(columns)
@@ -225,17 +231,17 @@ class EncodedTable(Table):
         if table.names is None:
             raise no_names(columns.schema.names, table.place)
         self.positions = by_name(table.names, columns.schema.names, table.place)
-        self.gaps = Counter[str]()  # rows that were dropped, by the columns without a value
+        self.without = Counter[str]()  # number of rows that were dropped for lack of a value, by column
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         odd: Counter[str] = Counter()
-        self.gaps = Counter[str]()
+        self.without = Counter[str]()
         yield from self._counted(chosen, n_rows, odd)
         if odd:
             counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
             warn_caller(
-                f"{inside(self.place)}values that the schema does not know ({counts}): levels count as other, numbers "
-                "and dates as missing",
+                f"{inside(self.place)}values that the schema does not know ({counts}): categories count as other, "
+                "numbers and dates as missing",
                 UserWarning,
             )
 
@@ -243,16 +249,16 @@ class EncodedTable(Table):
         for raw in self.table.raw_chunks(self.positions, n_rows):
             rows, strange = self.schema.encode(self.table.with_points(raw))
             odd.update(strange)
-            self.gaps.update(self.schema.gaps(rows))
+            self.without.update(self.schema.gaps(rows))
             self.bytes_read = self.table.bytes_read
             yield rows if len(chosen) == self.n_columns else rows[:, list(chosen)]
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        """Random rows; where the table cannot be read anywhere, or is small, in a pass over all of them."""
+        """Random rows; if the table has no random access, or is small, they need a pass over all rows."""
         raw = self.table.raw_some(self.positions, n_rows, rng)
         if raw is not None:
             rows, _ = self.schema.encode(self.table.with_points(raw))
-            self.gaps.update(self.schema.gaps(rows))
+            self.without.update(self.schema.gaps(rows))
             return rows[:, list(chosen)]
         found = SmallestKeys(n_rows, np.empty((0, len(chosen))), rng)
         with row_bar(self, progress_shown(), "sampling") as advance:
@@ -263,7 +269,7 @@ class EncodedTable(Table):
 
 
 class SmallestKeys:
-    """Random rows of those that come: the ones of the smallest of random numbers, in the order in which they came."""
+    """A random sample of the rows that are added: those with the smallest random keys, in the order of arrival."""
 
     def __init__(self, n_rows: int, none: NDArray[Any], rng: np.random.Generator) -> None:
         self.n_rows, self.rows, self.rng, self.keys = n_rows, none, rng, np.empty(0)
@@ -293,22 +299,25 @@ def no_names(wanted: Sequence[str], place: str = "") -> ValueError:
     )
 
 
+def other_columns() -> str:
+    """What to do about a column that is not numbers, or not of one kind."""
+    return either("choose other columns", "leave it out (--exclude, --numeric-only)")
+
+
 def nothing_left(rows: Source) -> ValueError:
-    """The error that all rows were left out, with the columns that are to blame where a schema knows them."""
-    gaps = rows.table.gaps if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) else Counter[str]()
-    worst = ", ".join(f"{n:,} in column {name!r}" for name, n in gaps.most_common(3))
-    remedy = 'give those columns missing="indicate", or leave them out' if gaps else "fill them, or read other columns"
-    blame = f" ({worst})" if worst else ""
+    """The error that all rows were left out; with a schema, it names the columns without values."""
+    blame, remedy = "", "fill them, or read other columns"
+    if isinstance(rows, Tabular) and isinstance(rows.table, EncodedTable) and rows.table.without:
+        worst = ", ".join(f"{n:,} in column {name!r}" for name, n in rows.table.without.most_common(3))
+        told = either(
+            'give those columns missing="indicate"', "let those columns say so in the schema (missing: indicate)"
+        )
+        blame, remedy = f" ({worst})", f"{told}, or leave them out"
     return ValueError(f"{inside(rows.place)}every row has values that are missing or cannot be read{blame}: {remedy}")
 
 
-def encoded(table: Table, columns: SchemaColumns) -> Tabular:
-    """A source of the numbers that a schema makes of a table; rows that it drops are left out and counted."""
-    return Tabular(EncodedTable(table, columns), tuple(range(len(columns))), "drop")
-
-
 def tabular(table: Table, choice: ColumnChoice, nulls: str) -> Tabular:
-    """A source of a table, of the columns that are asked for: names, or positions where there are no names."""
+    """A source of the chosen columns of a table: names, or positions if there are no names."""
     names, place = table.names, table.place or "the table"
     if names is not None and len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
@@ -327,9 +336,9 @@ def tabular(table: Table, choice: ColumnChoice, nulls: str) -> Tabular:
 def positions_of(
     choice: ColumnChoice, names: Names, n_columns: int, word: Callable[[int], str | None], place: str
 ) -> tuple[Columns, str]:
-    """The columns that are asked for, without those that are not; and a remark on those that are not numbers.
+    """The chosen columns without the excluded ones, and a remark on those that are not numeric.
 
-    `word` says what a column is that is not numbers.
+    `word` says what a column holds that is not numeric.
     """
     chosen = chosen_columns(choice.columns, names, n_columns, place)
     excluded = set(chosen_columns(choice.exclude, names, n_columns, place))
@@ -345,11 +354,11 @@ def positions_of(
 
 
 def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None, n_columns: int, place: str) -> Columns:
-    """Positions of the columns that are asked for, by name or by position; None asks for all."""
+    """Positions of columns that are given by name or position; None means all."""
     if columns is None:
         return tuple(range(n_columns))
     if len(set(columns)) < len(columns):
-        raise ValueError(f"columns must be different ones, not {listed(columns)}")
+        raise InvalidValueError(f"must be different ones, not {listed(columns)}", parameter="columns")
     if names is not None and all(isinstance(name, str) for name in columns):
         return by_name(names, columns, place)
     if names is None and any(isinstance(name, str) for name in columns):
@@ -357,25 +366,27 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
     try:
         positions = tuple(map(operator.index, columns))
     except TypeError:
-        raise ValueError(f"columns must be names or positions, not {listed(columns)}") from None
+        raise InvalidValueError(f"must be names or positions, not {listed(columns)}", parameter="columns") from None
     for position in positions:
         if not 0 <= position < n_columns:
             raise ValueError(f"there is no column {position}: the columns of {place} are 0 to {n_columns - 1}")
     return positions
 
 
-def picked(chunks: Iterable[Floats], numbers: Iterable[int]) -> Floats:
-    """The rows of these numbers, in a pass that ends with the last of them."""
-    wanted = np.sort(np.fromiter(numbers, np.int64))
-    parts: list[Floats] = []
+Chunk = TypeVar("Chunk", bound=Sized)
+
+
+def picked(
+    chunks: Iterable[Chunk], which: NDArray[np.int64], take: Callable[[Chunk, NDArray[np.int64]], Chunk]
+) -> Iterator[Chunk]:
+    """The rows at these positions, in ascending order, chunk by chunk, to the last of them."""
     start = done = 0
     for chunk in chunks:
-        upto = int(np.searchsorted(wanted, start + len(chunk)))
-        parts.append(chunk[wanted[done:upto] - start])
+        upto = int(np.searchsorted(which, start + len(chunk)))
+        yield take(chunk, which[done:upto] - start)
         start, done = start + len(chunk), upto
-        if done == len(wanted):
-            break
-    return np.concatenate(parts) if parts else np.empty((0, 0))
+        if done == len(which):
+            return
 
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # the names that pyarrow has for them
@@ -388,7 +399,7 @@ def is_compressed(path: Path) -> bool:
 
 @contextmanager
 def decompressed(path: Path, table: Table | None = None) -> Iterator[Any]:
-    """The bytes of a file as pyarrow reads them; a table is told how far its file was read."""
+    """The decompressed bytes of a file; `bytes_read` of the table counts those of the file."""
     from pyarrow import CompressedInputStream, PythonFile
 
     with _CountedFile(path, table) as file, PythonFile(file, mode="r") as stream:
@@ -396,7 +407,7 @@ def decompressed(path: Path, table: Table | None = None) -> Iterator[Any]:
 
 
 class _CountedFile(io.BufferedReader):
-    """A file that tells its table how far it was read."""
+    """A file that counts the bytes that were read in its table."""
 
     def __init__(self, path: Path, table: Table | None) -> None:
         super().__init__(io.FileIO(path))

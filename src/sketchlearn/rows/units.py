@@ -1,18 +1,16 @@
-"""At most g rows of each unit, whatever their order: those of the smallest hashes of row and id.
+"""At most g rows of each unit, whatever their order: those with the smallest hashes of row and id.
 
-Two readings. The first hashes every row and keeps, of each unit, the g smallest hashes and where those rows are; the
-second gives those rows. Rows of one unit that are equal have equal hashes, and it does not matter which are taken.
+The rows are read twice. The first pass hashes every row and keeps the positions of the g smallest hashes of each unit.
+The second pass gives those rows. Equal rows of one unit have equal hashes, so it does not matter which are taken.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import operator
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,17 +21,17 @@ from sketchlearn.core.arrays import Integers
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.kernels._native import row_hashes
 from sketchlearn.rows.schemas.table_schema import read_columns
-from sketchlearn.rows.source_base import Block, Floats, Source
+from sketchlearn.rows.source_base import Block, Floats, Source, Wrapped
 
 Digests = NDArray[np.uint64]
-DIGEST_KEY = b"sketchlearn unit"  # Public, and never changed: places that do not know each other choose alike.
+DIGEST_KEY = b"sketchlearn unit"  # Public, and never changed: independent places choose the same rows.
 WHOLE_NUMBER = re.compile(r"(-?\d+)\.0+")
 #: beyond these, neighboring whole numbers are one floating-point number, so that two units would be taken for one
 LARGEST_WHOLE = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
 
 
 def id_digests(values: NDArray[Any]) -> tuple[Digests, NDArray[np.bool_]]:
-    """Two words of a hash of each id, (n, 2), and which ids are missing: those are None, NaN, or empty text.
+    """A hash of each id as two words, (n, 2), and which ids are missing: None, NaN, or empty text.
 
     >>> digests, missing = id_digests(np.array([3, 3.0, "3", " 3.0 ", "03", None], dtype=object))
     >>> [bool(np.all(row == digests[0])) for row in digests[:5]], missing.tolist()
@@ -51,7 +49,7 @@ def id_digests(values: NDArray[Any]) -> tuple[Digests, NDArray[np.bool_]]:
 
 
 def id_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """What each id counts by, None where it is missing.
+    """The text that identifies each id, None where it is missing.
 
     >>> id_texts(np.array([3.0, 4.0, 3.0])).tolist()
     ['3', '4', '3']
@@ -61,7 +59,7 @@ def id_texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def id_text(value: Any) -> str | None:
-    """What an id counts by; None if it is missing.
+    """The text that identifies an id; None if it is missing.
 
     >>> id_text(3.0), id_text("A 7 "), id_text(float("nan")), id_text("")
     ('3', 'A 7', None, None)
@@ -79,21 +77,17 @@ def id_text(value: Any) -> str | None:
     if isinstance(item, Decimal) and item.is_finite():
         return str(int(item)) if item == item.to_integral_value() else str(item.normalize())
     if isinstance(item, float):
-        return None if math.isnan(item) else _text_of_float(item, largest)
+        if abs(item) >= largest:
+            raise ValueError(
+                f"the id {item!r} is a floating-point number so large that other ids may have become the same one: "
+                "store ids as integers or text"
+            )
+        return None if math.isnan(item) else str(int(item)) if item.is_integer() else repr(item)
     raise TypeError(f"ids of units are text or numbers, not {type(item).__name__}: convert them to text")
 
 
-def _text_of_float(item: float, largest: float) -> str:
-    if not abs(item) < largest:
-        raise ValueError(
-            f"the id {item!r} is a floating-point number so large that other ids may have become the same one: store "
-            "ids as integers or text"
-        )
-    return str(int(item)) if item.is_integer() else repr(item)
-
-
 def _factors(values: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
-    """The different values, and which of them each one is."""
+    """The distinct values, and the index of each value among them."""
     if values.ndim != 1:
         raise ValueError(f"ids must be one per row, not an array of {values.ndim} dimensions")
     if values.dtype.kind in "iuf":
@@ -110,10 +104,11 @@ def _factors(values: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
 
 ROW_KEYS = (0x756E697420726F77, 0x6F6620612077686F)  # Public, and never changed: all places choose the same rows.
 IDS_AT_A_TIME = 1 << 20  # Each takes 16 bytes while its rows are hashed.
-LEAST_WAITING = 1 << 19  # Rows that wait before the smallest hashes are sorted out: sorting few at a time is slow.
+CHANGED = "the rows changed between two readings: start again when they are complete"
+LEAST_WAITING = 1 << 19  # Rows that are collected before they are sorted: sorting few at a time is slow.
 
 
-class RowsOfUnits(Source):
+class RowsOfUnits(Wrapped):
     """At most `most` rows of each unit of a source. Made by `rows_of_units`.
 
     Attributes
@@ -123,20 +118,11 @@ class RowsOfUnits(Source):
     """
 
     def __init__(self, rows: Source, read_ids: Callable[[], Iterator[NDArray[Any]]], unit: str, most: int) -> None:
-        self.rows, self.read_ids, self.unit, self.most = rows, read_ids, unit, most
-        self.columns, self.nulls, self.width, self.place = rows.columns, rows.nulls, rows.width, rows.place
-        self.n_bytes = rows.n_bytes
+        super().__init__(rows)
+        self.read_ids, self.unit, self.most = read_ids, unit, most
 
-    def check(self, n_features: int | None = None) -> None:
-        self.rows.check(n_features)
-
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        if columns == self.columns:
-            return self
-        return RowsOfUnits(self.rows.only(columns, any_order=any_order), self.read_ids, self.unit, self.most)
-
-    def dropping(self) -> Source:
-        return RowsOfUnits(self.rows.dropping(), self.read_ids, self.unit, self.most)
+    def around(self, rows: Source) -> Source:
+        return RowsOfUnits(rows, self.read_ids, self.unit, self.most)
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         numbers, hashes = self._chosen(n_features)
@@ -147,9 +133,14 @@ class RowsOfUnits(Source):
                 chosen, known, done = numbers[done:upto], hashes[done:upto], upto
                 places = chosen - block.start if block.numbers is None else np.searchsorted(block.numbers, chosen)
                 self.dropped, self.bytes_read = self.rows.dropped, self.rows.bytes_read
-                yield _picked(block, chosen, places, known)
+                if np.any(places >= len(block.rows)):
+                    raise ValueError(CHANGED)
+                found = block.picked(places)
+                if not np.array_equal(row_hashes(found.rows, ROW_KEYS[1], 1), known):
+                    raise ValueError(CHANGED)
+                yield found
         if done < len(numbers):
-            raise _changed()
+            raise ValueError(CHANGED)
 
     def _chosen(self, n_features: int | None) -> tuple[Integers, Digests]:
         """The numbers of the rows to be taken, in ascending order, and a hash of each."""
@@ -187,8 +178,8 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
             "rows of units are read twice, and this stream can be read only once: save it to files, or collect it in "
             "memory, and sketch those"
         )
-    if isinstance(unit, str) or (isinstance(unit, int | np.integer) and not isinstance(unit, bool)):
-        column = unit if isinstance(unit, str) else operator.index(unit)
+    if isinstance(unit, str | int | np.integer) and not isinstance(unit, bool):
+        column = unit if isinstance(unit, str) else int(unit)
         if columns is not None and column in read_columns(columns):
             raise ValueError(f"the ids {column!r} are one of the operator's columns: ids of units are not features")
         own, name = rows.without(column), column if isinstance(column, str) else f"column {column}"
@@ -227,7 +218,7 @@ class _Ids:
         return digests[:n]
 
     def require_end(self) -> None:
-        """Refuses ids that are more than rows."""
+        """Raises an error if there are more ids than rows."""
         if len(self.held) or any(len(values) for values in self.arrays):
             raise ValueError(f"there are more ids ({self.unit}) than rows: give one per row")
 
@@ -281,21 +272,6 @@ def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
-
-
-def _picked(block: Block, numbers: Integers, places: Integers, known: Digests) -> Block:
-    """Some rows of a block, if they are those that were hashed."""
-    if np.any(places >= len(block.rows)):
-        raise _changed()
-    rows = block.rows[places]
-    if not np.array_equal(row_hashes(rows, ROW_KEYS[1], 1), known):
-        raise _changed()
-    dropped = block.dropped + len(block.rows) - len(rows)
-    return replace(block, rows=rows, numbers=numbers, dropped=dropped)
-
-
-def _changed() -> ValueError:
-    return ValueError("the rows changed between two readings: start again when they are complete")
 
 
 def _one_per_row(unit: Any) -> tuple[NDArray[Any], str]:

@@ -1,14 +1,14 @@
-"""Rows that count more or less than once."""
+"""Rows with weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.rows.source_base import Block, Floats, Source
+from sketchlearn.rows.source_base import Block, Floats, Source, Wrapped
 
 WEIGHT_BITS = 16
 
@@ -58,17 +58,17 @@ def weighted(rows: Source, weights: Any) -> Source:
 
 
 def first_rows(rows: Source, most: int) -> Floats:
-    """At most so many of the first rows; of rows with weights, as `Weighted.first` has them."""
+    """At most `most` of the first rows; rows with weights are repeated as by `Weighted.first`."""
     if isinstance(rows, Weighted):
         return rows.first(most)
     return np.concatenate([block.rows for block in rows.blocks()])[:most]
 
 
-class Weighted(Source):
+class Weighted(Wrapped):
     """Rows with weights. Those of weight zero are left out, as if they were not there.
 
-    Samples of rows with whole weights are those of a table that repeats each row so often, to the bit. If any weight is
-    a fraction, a sample has no more rows than there are, each about as often as its weight says.
+    With whole weights, samples are those of a table that repeats each row so often, to the bit. If any weight is a
+    fraction, a sample has no more rows than the table, each about as often as its weight says.
     """
 
     weights: NDArray[Any]
@@ -80,9 +80,8 @@ class Weighted(Source):
                 "sample_weight needs rows whose number is known: give an array, a data frame or an Arrow table, or "
                 "call partial_fit with one batch and its weights after the other"
             )
-        self.rows, self.n_rows = rows, rows.n_rows
-        self.columns, self.n_bytes, self.nulls = rows.columns, rows.n_bytes, rows.nulls
-        self.width, self.place = rows.width, rows.place
+        super().__init__(rows)
+        self.n_rows = rows.n_rows
         units, self.bits = weight_units(weights, rows.n_rows)
         if not np.any(units):
             raise ValueError("all sample weights are zero: there are no rows to learn from")
@@ -97,27 +96,16 @@ class Weighted(Source):
         for block in self.rows.blocks(n_features):
             kept = np.flatnonzero(self.weights[block.which])
             self.dropped, self.bytes_read = self.rows.dropped, self.rows.bytes_read
-            if len(kept) == len(block.rows):
-                yield block
-            elif len(kept):
-                numbers = kept + block.start if block.numbers is None else block.numbers[kept]
-                left_out = block.dropped + len(block.rows) - len(kept)
-                yield Block(block.rows[kept], block.start, numbers, block.place, block.before, left_out)
+            if len(kept):
+                yield block if len(kept) == len(block.rows) else block.picked(kept)
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        return Weighted(self.rows.only(columns, any_order=any_order), self.weights)
-
-    def dropping(self) -> Source:
-        return Weighted(self.rows.dropping(), self.weights)
-
-    def check(self, n_features: int | None = None) -> None:
-        self.rows.check(n_features)
+    def around(self, rows: Source) -> Source:
+        return Weighted(rows, self.weights)
 
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats:
         total = int(self.ends[-1])
         if self.bits:
-            n = min(n_rows, int(np.count_nonzero(self.weights)))
-            return self._at((np.arange(n) + rng.random(n)) * (total / n))
+            return self._spread(n_rows, rng.random)
         return self._at(np.sort(rng.choice(total, min(n_rows, total), replace=False)))
 
     def first(self, n_rows: int) -> Floats:
@@ -125,14 +113,17 @@ class Weighted(Source):
 
         If any weight is a fraction, rows from all over, each about as often as its weight says.
         """
-        total = int(self.ends[-1])
         if self.bits:
-            n = min(n_rows, int(np.count_nonzero(self.weights)))
-            return self._at((np.arange(n) + 0.5) * (total / n))
-        return self._at(np.arange(min(n_rows, total)))
+            return self._spread(n_rows, lambda n: np.full(n, 0.5))
+        return self._at(np.arange(min(n_rows, int(self.ends[-1]))))
+
+    def _spread(self, n_rows: int, offsets: Callable[[int], NDArray[Any]]) -> Floats:
+        """Rows at steps of equal weight, each at an offset into its step."""
+        n = min(n_rows, int(np.count_nonzero(self.weights)))
+        return self._at((np.arange(n) + offsets(n)) * (int(self.ends[-1]) / n))
 
     def _at(self, places: NDArray[Any]) -> Floats:
-        """The rows in whose share of the whole weight these places lie, in order."""
+        """The rows at which the cumulative weight reaches these places, in order."""
         which = np.minimum(np.searchsorted(self.ends, places, side="right"), self.n_rows - 1)
         times = np.bincount(which, minlength=self.n_rows)
         return np.concatenate([np.repeat(b.rows, times[b.which], axis=0) for b in self.rows.blocks()])

@@ -1,7 +1,7 @@
 """Duplicate detection by batch ids: which batches of rows are in a sketch, so that none is counted or released twice.
 
 The id of a batch is a keyed digest of what was summed (sums, count, design), so that the same rows have the same id in
-every run, process and machine. Rows of equal values are told apart by a name: `operator.sketch(rows, batch="unit 7")`.
+every run, process and machine. A name distinguishes rows of equal values: `operator.sketch(rows, batch="unit 7")`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Batches:
         ----------
         design : identity of the operator.
         sums, units, bits : as a `Sketch` has them.
-        name : tells apart batches of equal rows.
+        name : distinguishes batches of equal rows.
         """
         digest = hashlib.blake2b(digest_size=8, key=hashlib.sha256(design.encode()).digest())
         digest.update(np.ascontiguousarray(sums, "<i8").data)

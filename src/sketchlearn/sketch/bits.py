@@ -1,4 +1,4 @@
-"""Signs, 64 to a word: what one-bit features take to keep and to send."""
+"""Packed bits: one-bit features as signs, 64 to a word, and randomised responses of them."""
 
 from __future__ import annotations
 
@@ -63,15 +63,12 @@ class PackedBits:
         values = np.asarray(signs)
         if values.ndim != 2 or not values.shape[1] or values.dtype.kind not in "fiu" or not np.all(np.abs(values) == 1):
             raise ValueError(f"signs must be rows of +1 and -1, not {shortened(signs)}")
-        return cls._from_octets(np.packbits(values > 0, axis=1, bitorder="little"), values.shape[1])
+        return cls(_words_of(np.packbits(values > 0, axis=1, bitorder="little")), values.shape[1])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedBits:
         """What `to_bytes` wrote."""
-        try:
-            magic, n_rows, n_bits = HEADER.unpack_from(data)
-        except (struct.error, TypeError):
-            magic = b""
+        magic, n_rows, n_bits = _header(data, HEADER)
         if magic == PRIVATE_MAGIC:
             raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
         if magic != MAGIC:
@@ -82,13 +79,7 @@ class PackedBits:
         in_words = 8 * n_rows * -(-n_bits // 64)
         check_cost("adding them up", Cost(3 * in_words + 24 * n_bits, 10 * in_words + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, width)
-        return cls._from_octets(octets, n_bits)
-
-    @classmethod
-    def _from_octets(cls, octets: NDArray[np.uint8], n_bits: int) -> PackedBits:
-        whole_words = np.zeros((len(octets), -(-n_bits // 64) * 8), np.uint8)
-        whole_words[:, : octets.shape[1]] = octets
-        return cls(whole_words.view("<u8").astype(np.uint64, copy=False), n_bits)
+        return cls(_words_of(octets), n_bits)
 
     def _octets(self) -> NDArray[np.uint8]:
         return self.words.astype("<u8", copy=False).view(np.uint8)[:, : -(-self.n_bits // 8)]
@@ -351,10 +342,7 @@ class PrivateBits:
     @classmethod
     def from_bytes(cls, data: bytes) -> PrivateBits:
         """What `to_bytes` wrote."""
-        try:
-            magic, n_rows, epsilon, n_bits, n_sent, factor = PRIVATE_HEADER.unpack_from(data)
-        except (struct.error, TypeError):
-            magic = b""
+        magic, n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER)
         if magic != PRIVATE_MAGIC:
             raise ValueError("these bytes are not private bits in a format that this version of sketchlearn reads")
         try:
@@ -367,7 +355,7 @@ class PrivateBits:
         each = Cost(100 + 50 * n_sent, 100 + 50 * n_sent)
         check_cost("adding them up", Cost(n_rows * each.bytes + 40 * n_bits, n_rows * each.operations + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=PRIVATE_HEADER.size).reshape(n_rows, first + second)
-        positions, answers = _numbers(octets[:, :first]), _numbers(octets[:, first:])
+        positions, answers = _words_of(octets[:, :first])[:, 0], _words_of(octets[:, first:])[:, 0]
         return cls(positions.astype(np.uint32), answers, response)
 
     def __len__(self) -> int:
@@ -389,7 +377,16 @@ def _widths(response: RandomisedResponse) -> tuple[int, int]:
     return max(1, -(-(response.n_bits - 1).bit_length() // 8)), -(-response.n_sent // 8)
 
 
-def _numbers(octets: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    whole_words = np.zeros((len(octets), 8), np.uint8)
-    whole_words[:, : octets.shape[1]] = octets
-    return whole_words.view("<u8").astype(np.uint64)[:, 0]
+def _words_of(octets: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Rows of bytes, filled up to whole words: (rows, words)."""
+    padded = np.zeros((len(octets), -(-octets.shape[1] // 8) * 8), np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return padded.view("<u8").astype(np.uint64, copy=False)
+
+
+def _header(data: bytes, form: struct.Struct) -> tuple[Any, ...]:
+    """The fields of a header, all zero where there is none."""
+    try:
+        return form.unpack_from(data)
+    except (struct.error, TypeError):
+        return form.unpack(bytes(form.size))

@@ -1,4 +1,4 @@
-"""What a private sketch has spent: a value that travels with it."""
+"""The privacy ledger: what a private sketch has spent. It travels with the sketch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from scipy.special import log_ndtr
 
-from sketchlearn.core.messages import in_digits
+from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.core.values import Value, number, positive, shortened, truth, whole
 from sketchlearn.sketch.privacy_unit import ProtectedUnit
 
@@ -100,6 +100,9 @@ _CHOICES = {
 }
 
 
+_LARGEST = ("sensitivity", "sum_scale", "count_scale", "count_share")  # of several releases, the largest is told
+
+
 @dataclass(frozen=True)
 class PartNoise(Value):
     """The noise of one part of a concatenated sketch."""
@@ -155,12 +158,12 @@ class Ledger(Value):
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
-    parties, shares : of shares of noise (`privatize(..., parties=50)`), how many must be added before the guarantee
-        holds, and how many are.
+    parties, shares : of distributed noise generation (`privatize(..., parties=50)`), how many shares must be added
+        before the guarantee holds, and how many are.
     selections : what selecting the names of classes has cost, as far as epsilon and delta include it.
     rho : of Gaussian noise alone, half the squared ratio of sensitivity to noise: releases add up in it, exactly.
-    unit, rows_per_unit : where units such as patients are protected, the column of their ids, and how many rows of one
-        unit count at most; a "record" above is then all rows of a unit. None where each row is protected by itself.
+    unit, rows_per_unit : the privacy unit: the column of ids, such as patients', and how many rows of one unit count at
+        most; a "record" above is then all rows of a unit. None where each row is protected by itself.
     sample : of a model, "assumed public" if it was learned from the release and from rows beside it, which the caller
         said are public. None where there were no such rows.
     """
@@ -201,7 +204,7 @@ class Ledger(Value):
         delta, share = number("delta", self.delta), number("count_share", self.count_share)
         if not 0 <= delta <= 1 or not 0 <= share < 1:
             raise ValueError("delta and the share of the count must be numbers from 0 to 1")
-        parts = () if self.parts is None else self.parts
+        parts = self.parts or ()
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
         _check_selections(self)
@@ -242,21 +245,18 @@ class Ledger(Value):
         step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
             parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
-        delta = min(1.0, _added(self.delta, other.delta)) if overlapping else max(self.delta, other.delta)
-        epsilon = _added(self.epsilon, other.epsilon) if overlapping else max(self.epsilon, other.epsilon)
+        composed: Callable[[float, float], float] = _added if overlapping else max
+        delta, epsilon = min(1.0, composed(self.delta, other.delta)), composed(self.epsilon, other.epsilon)
         rho = None
         if self.rho is not None and other.rho is not None:
-            rho = _added(self.rho, other.rho) if overlapping else max(self.rho, other.rho)
+            rho = composed(self.rho, other.rho)
             epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
         return Ledger(
             mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
             epsilon=epsilon,
             delta=delta,
             neighbors=self.neighbors,
-            sensitivity=max(self.sensitivity, other.sensitivity),
-            sum_scale=max(self.sum_scale, other.sum_scale),
-            count_scale=max(self.count_scale, other.count_scale),
-            count_share=max(self.count_share, other.count_share),
+            **{name: max(getattr(self, name), getattr(other, name)) for name in _LARGEST},
             sum_variance=self.sum_variance + other.sum_variance,
             count_variance=self.count_variance + other.count_variance,
             private=self.private and other.private,
@@ -274,7 +274,7 @@ class Ledger(Value):
         )
 
     def of_shares(self, n: int) -> Ledger:
-        """The ledger of a sum of n shares of noise like this one, of records of n different parties."""
+        """The ledger of a sum of n shares like this one, of records of n different parties."""
         if self.parties is None or self.shares != 1:
             raise ValueError("only the ledger of one share of noise tells that of a sum of them")
         parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)
@@ -284,9 +284,7 @@ class Ledger(Value):
     def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
         """Selections that the sum pays for: of disjoint records, those that both have paid for."""
         own, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
-        if not overlapping:
-            return tuple(cost for cost in own if cost in others) or None
-        return tuple(own | others) or None
+        return tuple(own | others if overlapping else (cost for cost in own if cost in others)) or None
 
     def includes(self, selection: Ledger) -> bool:
         """Whether what was spent includes a selection of names of classes, whose ledger is given."""
@@ -299,11 +297,12 @@ class Ledger(Value):
         rows = (self.rows_per_unit, other.rows_per_unit)
         return sum(rows) if overlapping else max(rows)
 
-    def after(self, earlier: Ledger) -> Ledger:
+    def after(self, earlier: Ledger | None) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
+        if earlier is None:
+            return self
         both = earlier.merged(self, overlapping=True)
-        noise = ("sensitivity", "sum_scale", "count_scale", "count_share", "sum_variance", "count_variance")
-        own = ("mechanism", *noise, "parts", "parties", "shares", "rows_per_unit")
+        own = (*_LARGEST, "mechanism", "sum_variance", "count_variance", "parts", "parties", "shares", "rows_per_unit")
         return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
@@ -341,8 +340,7 @@ class Ledger(Value):
         """Whom the guarantee is about, in words."""
         if self.unit is None or self.rows_per_unit is None:
             return "one record"
-        few = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
-        return f"all rows of one unit, per {self.unit} (at most {few} each)"
+        return f"all rows of one unit, per {self.unit} (at most {counted(self.rows_per_unit, 'row')} each)"
 
     def covers(self, other: Ledger) -> bool:
         """Whether this ledger admits to at least what the other has spent."""
@@ -372,28 +370,37 @@ class Ledger(Value):
         return f"{kind}epsilon {self.epsilon:.4g}{delta} for {change} {self.protected}; {noise}{several}{assumed}"
 
 
+def check_neighbors(neighbors: Any) -> str:
+    """One of the two kinds of neighbors."""
+    if neighbors not in (ADD_REMOVE, REPLACE):
+        raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
+    return str(neighbors)
+
+
 def _epsilon_of(rho: float, delta: float) -> float:
     return max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300)
 
 
 def _added(a: float, b: float) -> float:
     """The sum, never rounded down: a guarantee must not shrink."""
-    total = a + b
-    if math.isinf(total):
+    if math.isinf(a + b):
         raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
-    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
+    return _rounded_up(Fraction(a) + Fraction(b))
 
 
 def _twice_less(total: float, once: list[float]) -> float:
     """Twice the total, but what is counted once; never rounded down."""
-    exact = Fraction(_added(total, total)) - sum(map(Fraction, once))
+    return _rounded_up(Fraction(_added(total, total)) - sum(map(Fraction, once)))
+
+
+def _rounded_up(exact: Fraction) -> float:
     found = float(exact)
     return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
 
 
 def _check_selections(ledger: Ledger) -> None:
     """Refuses costs of selections that are more than all that was spent."""
-    costs = () if ledger.selections is None else ledger.selections
+    costs = ledger.selections or ()
     if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
         raise ValueError("selections must be what each selection of names of classes has cost")
     if len(costs) > MOST_SELECTIONS:

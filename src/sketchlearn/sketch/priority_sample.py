@@ -1,8 +1,8 @@
-"""Rows kept beside a sketch: a sample that depends on the records alone, not on order, batches, threads or machines.
+"""The priority sample (bottom-k) of rows beside a sketch. It depends on the records alone, not on their order.
 
 Priority sampling (Duffield, Lund, Thorup 2007): each record has a priority, a uniform number given by a hash of its
-values, divided by a chance that is larger far from the center. The records of the smallest priorities are kept, equal
-records as one with its exact weight. So the samples of two sketches unite exactly, and a forgotten record leaves.
+values, divided by an inclusion weight that is larger far from the center. The sample has the records of the smallest
+priorities, and the exact weight of each. So the samples of two sketches unite exactly, and a forgotten record leaves.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from sketchlearn.rows.weights import WEIGHT_BITS
 
 MOST_KEPT = 100_000
 OUTLIER_SHARE = 0.002  # The share of the sample's rows, the farthest ones, that do not count for the scale.
-CERTAIN_SHARE = 0.5  # At most this share of the kept rows are certain: records that the sample had more than once.
+CERTAIN_SHARE = 0.5  # At most this share of the rows is certain: records that the design's sample had more than once.
 # A first piece of 400,000 candidates cost 10 % of the time of a million rows.
 FIRST_PIECE_IN_KEPT_ROWS = 2
-MOST_WAITING = 0.25  # New rows are put among those that are kept once they are so many, as a share of them.
-LARGEST_CHANCE = 2.0**500  # An infinite chance would give different rows the same priority, 0.
+MOST_WAITING = 0.25  # New rows enter the sample once they are so many, as a share of its size.
+LARGEST_CHANCE = 2.0**500  # With an infinite one, different rows would have the same priority, 0.
 
 
 @dataclass(frozen=True)
 class Keeping(Value):
-    """Which rows are kept: the `size` records of the smallest priority.
+    """The rule of a priority sample: it has the `size` records of the smallest priority.
 
     Parameters
     ----------
-    size : how many different records are kept.
-    center, scale : a record's chance is (1 + the sum of ((x - center) scale)^2) / 2, so that tails, which decide
-        squared errors, are well represented.
+    size : how many different records the sample has.
+    center, scale : a record's inclusion weight is (1 + the sum of ((x - center) scale)^2) / 2, so that tails, which
+        decide squared errors, are well represented.
     seed : the hash follows from it.
-    certain : hexadecimal hashes of common records, which are always kept: otherwise all their copies could be lost.
+    certain : hexadecimal hashes of common records, which are always sampled: otherwise all their copies could be lost.
     """
 
     size: int
@@ -100,23 +100,22 @@ class Keeping(Value):
         return keep_candidates(kernel.active, rows, center, scale, self.key, certain, weights, below, threads)
 
     def chances(self, rows: Double) -> Double:
-        """The chance of each record, up to a common factor; infinite for those that are always kept."""
+        """Inclusion probabilities, up to a common factor; infinite for records that are always sampled."""
         with np.errstate(over="ignore", invalid="ignore"):
             away = (rows - np.array(self.center)) * np.array(self.scale)
-            chances = 0.5 * (1 + np.sum(away * away, axis=1))
-        chances = np.where(chances < LARGEST_CHANCE, chances, LARGEST_CHANCE)
+            weights = np.fmin(0.5 * (1 + np.sum(away * away, axis=1)), LARGEST_CHANCE)
         sure = np.isin(row_hashes(np.ascontiguousarray(rows), self.key, 1), self.certain_hashes)
-        return np.where(sure, np.inf, chances)
+        return np.where(sure, np.inf, weights)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """The records of the smallest priorities among all that were sketched, in the order of their priorities.
+    """The priority sample of all records that were sketched, in the order of priorities.
 
     Attributes
     ----------
-    rule : which records are kept.
-    rows : those records, (n, columns).
+    rule : the rule of the sample.
+    rows : its records, (n, columns).
     units : the total weight of each record among all rows, in steps of 2^-16.
     below : every record of a priority below this is here: infinite where all records are.
     """
@@ -147,25 +146,25 @@ class KeptRows:
 
     @cached_property
     def chances(self) -> Double:
-        """The chance with which each record was kept: 1 for those that any hash would have kept."""
+        """The inclusion probability of each record: 1 for those that any hash would have sampled."""
         return self.chances_of(self.rows)
 
     def chances_of(self, rows: Double) -> Double:
-        """The chance with which records like these rows are kept."""
+        """The inclusion probabilities of records like these rows."""
         return np.minimum(1.0, self.rule.chances(rows) * self.below)
 
     @cached_property
     def openness(self) -> Double:
-        """How far the weight of each record may be changed to agree with a sketch: not at all where it is known.
+        """Calibration slack: how far each record's weight may change to agree with a sketch; 0 where it is known.
 
-        Little for records far from the center, or half of the worst tables became worse (docs/decisions.md).
+        It is small for records far from the center, or half of the worst tables became worse (docs/decisions/).
         """
         return (1 - self.chances) / np.maximum(self.rule.chances(self.rows), 1)
 
     def weights(self, count: float) -> Double:
-        """How much of all rows, `count` in number, each kept record stands for; they sum to one.
+        """The share of all rows, `count` in number, that each record stands for; they sum to one.
 
-        Those that were kept for certain stand for themselves, the others for all the rest.
+        Records that were certain to be sampled stand for themselves, the others for all the rest.
         """
         sure = self.chances == 1
         shares = self.units / (count * 2.0**WEIGHT_BITS)
@@ -177,7 +176,7 @@ class KeptRows:
 
     @cached_property
     def priorities(self) -> Double:
-        """The priority of each kept record."""
+        """The priority of each record."""
         first, priorities, _ = self.rule.candidates(self.rows, None, math.inf, 1)
         if len(first) < len(self.rows):
             raise ValueError("the kept rows are not all different")
@@ -196,7 +195,7 @@ class KeptRows:
         return self.with_rows(other.rows, other.priorities, sign * other.units, min(self.below, other.below))
 
     def with_rows(self, rows: Double, priorities: Double, units: Integers, below: float) -> KeptRows:
-        """The sample with these rows; equal priorities are equal records, but for a chance of 2^-53."""
+        """The sample with these rows; equal priorities are equal records, but with probability 2^-53."""
         priorities, units = np.concatenate([self.priorities, priorities]), np.concatenate([self.units, units])
         distinct, first, inverse = np.unique(priorities, return_index=True, return_inverse=True)
         totals = np.zeros(len(distinct), np.int64)
@@ -216,7 +215,7 @@ class KeptRows:
 
     @property
     def total(self) -> int:
-        """The weight of all kept records, in steps of 2^-16."""
+        """The weight of the sample's records, in steps of 2^-16."""
         return sum(self.units.tolist())
 
     def among(self, total: int) -> KeptRows:
@@ -224,13 +223,12 @@ class KeptRows:
         return replace(self, below=math.inf) if self.total == total and not self.complete else self
 
     def why_not_among(self, total: int) -> str | None:
-        """Why these rows cannot have been kept of records that weigh so much, or None if they can."""
+        """Why these rows are no sample of records that weigh so much, or None if they can be one."""
         if self.total > total:
             return "the kept rows weigh more than all records do"
-        if (self.total == total) != self.complete:
-            records = "not all records" if self.complete else "all records"
-            return f"the kept rows are {records}, but their limit says otherwise"
-        return None
+        if (self.total == total) == self.complete:
+            return None
+        return f"the kept rows are {'not ' if self.complete else ''}all records, but their limit says otherwise"
 
     def check(self) -> None:
         """Refuses rows that no sample by this rule has."""
@@ -245,7 +243,7 @@ class KeptRows:
 
 
 class RowKeeper:
-    """Keeps rows as they come. New ones wait until they are many: to put them among those kept takes long for a few."""
+    """Samples rows as they come. New ones wait until they are many, as it takes long to take in a few."""
 
     def __init__(self, rule: Keeping) -> None:
         self.rule, self._kept = rule, KeptRows.none(rule)
@@ -290,7 +288,7 @@ class RowKeeper:
             self._take_in()
 
     def _take_in(self) -> None:
-        """Puts the rows that wait among those that are kept."""
+        """Takes the rows that wait into the sample."""
         if self._waiting:
             rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
             self._kept = self._kept.with_rows(rows, priorities, units, self.below)
@@ -313,14 +311,13 @@ def check_keeping(rule: Any, n_features: int) -> None:
 
 
 def checked_rows(rule: Keeping | None, kept: KeptRows | None, weight: int) -> KeptRows | None:
-    """The kept rows of records of this weight, if they are those of the operator's rule; none yet, without records."""
+    """The sample of records of this weight, if it is one by the operator's rule; without records, an empty one."""
     if kept is None:
         if rule is not None and weight:
             raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
         return None if rule is None else KeptRows.none(rule)
-    if rule is None or kept.rule != rule:
+    if kept.rule != rule:
         raise ValueError("the kept rows were chosen by another rule than the operator's")
-    reason = kept.why_not_among(weight)
-    if reason:
+    if reason := kept.why_not_among(weight):
         raise ValueError(reason)
     return kept

@@ -1,11 +1,12 @@
-"""Whom a sketch protects where that is not a row: a unit, such as a patient, of which few rows count."""
+"""The privacy unit of a sketch, where that is not a row: a patient, for instance, of whom few rows count."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.core.messages import check_names
+from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.core.messages import check_names, counted
 from sketchlearn.core.values import shortened, whole
 
 
@@ -53,8 +54,7 @@ class ProtectedUnit:
         return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
 
     def __str__(self) -> str:
-        rows = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit:,} rows"
-        return f"at most {rows} of each {self.name}"
+        return f"at most {counted(self.rows_per_unit, 'row')} of each {self.name}"
 
 
 def unit_of_sum(
@@ -65,8 +65,8 @@ def unit_of_sum(
         return a.with_other(b, disjoint=disjoint)
     found = b if a is None else a
     if found is not None and rows_without_unit:
-        raise ValueError(
-            f"one sketch has {found}, the other has rows without units, which would not be protected as units: sketch "
-            f"those with unit= and rows_per_unit=, too"
+        raise InvalidValueError(
+            f"one sketch has {found}, the other has rows without units, which would not be protected as units",
+            f"sketch those with {either('unit= and rows_per_unit=', '--unit and --rows-per-unit')}, too",
         )
     return found

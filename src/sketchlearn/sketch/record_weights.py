@@ -1,4 +1,4 @@
-"""How many records of equal weight those of a sketch are worth.
+"""Effective sample size: how many records of equal weight those of a sketch are worth.
 
 Whole weights are repetitions: a row of weight 3 is three records. Fractions are those of surveys and the like: a row of
 weight w is one record that counts w times, and n records with such weights are worth (sum w)^2 / sum w^2 of equal
@@ -7,33 +7,29 @@ weight (Kish 1965).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.rows.weights import WEIGHT_BITS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sketchlearn.sketch.sums import Sketch
-
+from sketchlearn.sketch.priority_sample import KeptRows
+from sketchlearn.sketch.sums import Sketch, heaviest_record
 
 FEWEST_ROWS = 100  # From fewer rows, a mean of weights is not known well enough.
 
 
-def heaviest_record(sketch: Sketch) -> int:
-    """The most that one record counts."""
-    return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
+def _large_sample(sketch: Sketch) -> KeptRows | None:
+    """The priority sample, if it is large enough to estimate means of weights."""
+    kept = sketch.kept
+    return kept if kept is not None and len(kept) and (kept.complete or len(kept) >= FEWEST_ROWS) else None
 
 
 def drawn_weights(sketch: Sketch) -> NDArray[np.float64] | None:
-    """How much one record like each kept row weighs; None where the kept rows do not tell.
+    """The weight of one record like each sampled row; None where the priority sample is too small.
 
     Equal records are one row there: how many they were is not known, but one weighs as much as the heaviest at most.
     """
-    kept = sketch.kept
-    if kept is None or not (len(kept) >= FEWEST_ROWS or (kept.complete and len(kept))):
+    kept = _large_sample(sketch)
+    if kept is None:
         return None
     if sketch.bits == 0:
         return np.ones(len(kept))
@@ -41,7 +37,7 @@ def drawn_weights(sketch: Sketch) -> NDArray[np.float64] | None:
 
 
 def distinct_records(sketch: Sketch) -> float:
-    """How many distinct records of equal weight the sketch is worth, as far as its kept rows tell.
+    """How many distinct records of equal weight the sketch is worth, by its priority sample if that is large enough.
 
     Equal records contribute to the same frequencies under `subsample`, so that their errors do not average out. It is
     (sum c)^2 / sum c^2 over the distinct records, of weights c.
@@ -52,14 +48,14 @@ def distinct_records(sketch: Sketch) -> float:
     >>> round(distinct_records(operator.sketch(rows)))
     25
     """
-    kept, count = sketch.kept, float(sketch.count)
-    if kept is None or not (len(kept) >= FEWEST_ROWS or (kept.complete and len(kept))):
+    kept, count = _large_sample(sketch), float(sketch.count)
+    if kept is None:
         return effective_records(sketch) or count
     return count / float(kept.weights(count) @ (kept.units / 2.0**WEIGHT_BITS))
 
 
 def effective_records(sketch: Sketch) -> float | None:
-    """How many records of equal weight the sketch is worth; None where weights are fractions that no kept rows tell.
+    """How many records of equal weight the sketch is worth; None where weights are fractions and there is no sample.
 
     >>> import sketchlearn as skl
     >>> rows = np.random.default_rng(0).standard_normal((200, 2))

@@ -1,4 +1,4 @@
-"""Sketch: exact sums of the features of records, and how many there were."""
+"""Sketch: exact sums of the features of records, and their number."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core import containers as container
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
+from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import counted, warn_caller_once
 from sketchlearn.core.packages import __version__
 from sketchlearn.core.signatures import signed
@@ -45,7 +47,7 @@ def check_room(operator: Any, units: int, bits: int) -> None:
 
 
 def total_weight(units: int, bits: int) -> int:
-    """The weight of all records, in the steps in which rows are kept."""
+    """The weight of all records, in the steps of a priority sample."""
     return units << (WEIGHT_BITS - bits)
 
 
@@ -82,9 +84,11 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
     if shared:
         raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
     if overlapping is None and a.unit is not None:
-        raise ValueError(
-            f"rows of one {a.unit} may lie with several parties: add the shares with overlapping=False if no {a.unit} "
-            "is with two of them; with overlapping=True epsilons add up"
+        add = either("add", "merge")
+        raise InvalidValueError(
+            f"rows of one {a.unit} may lie with several parties",
+            f"{add} the shares with {Parameter('overlapping', False)} if no {a.unit} is with two of them; with "
+            f"{Parameter('overlapping', True)} epsilons add up",
         )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))
@@ -97,21 +101,18 @@ def _check_shares(a: Ledger, b: Ledger) -> None:
         raise ValueError(
             f"a share of noise is private only in a sum of {wanted:,} such shares: add those first, then other sketches"
         )
-    scales = [(s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b)]
-    if scales[0] != scales[1]:
+    own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
+    if own != others:
         raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
 
 
 def require_enough_shares(ledger: Ledger | None) -> None:
-    """Refuses to learn from shares of noise that are not private yet."""
+    """Refuses to learn from a sum of too few shares of distributed noise, which is not private yet."""
     if ledger is not None and ledger.lacking:
         raise ValueError(
             f"this is a sum of {ledger.shares:,} of {ledger.parties:,} shares of noise, which is not private yet: add "
             f"those of {ledger.lacking:,} more parties first"
         )
-
-
-FEW_RECORDS = 100  # benchmarks/recovery.py tells whether a row is among so many, with an AUC of 0.8 to 0.99.
 
 
 def few_records(count: float, remedy: str) -> str:
@@ -127,6 +128,11 @@ def warn_of_few_records(count: float) -> None:
     if 0 < count < FEW_RECORDS:
         remedy = "release it with privatize, or merge it with sketches of more records"
         warn_caller_once("few records", few_records(count, remedy))
+
+
+def heaviest_record(sketch: Sketch) -> int:
+    """The most that one record counts."""
+    return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
 
 
 class SketchOperator(Protocol):
@@ -170,8 +176,8 @@ class Sketch:
     ledger : None, since the sums are exact; of a `Release`, what was spent and how noisy it is.
     clipped : how many rows lay outside the operator's bound and were moved onto it. Noted as `skipped` is.
     heaviest : the largest weight of one row, rounded up. Noted as `skipped` is.
-    kept : the rows that are kept beside the sums, where the operator keeps any (`design(..., rows=500)`). They unite
-        and are forgotten with the sketch, and do not take part in comparisons.
+    kept : the priority sample of rows, where the operator has one (`design(..., rows=500)`). It unites and is forgotten
+        with the sketch, and does not take part in comparisons.
     batches : which batches of rows are in it, by their ids, so that none is counted or released twice. Noted as
         `skipped` is; None means that it is one batch, known by its content.
     unit : of an exact sketch of rows of units (`operator.sketch(rows, unit="patient_id", rows_per_unit=5)`), whose ids
@@ -244,7 +250,7 @@ class Sketch:
         return self.units if self.bits == 0 else math.ldexp(self.units, -self.bits)
 
     def without_rows(self) -> Sketch:
-        """The same sums without the rows that are kept beside them."""
+        """The same sums without the priority sample."""
         if self.operator.keeping is None:
             return self
         return self.of_same_records(self.operator.without_keeping(), self.sums, self.ledger)
@@ -425,16 +431,18 @@ class Sketch:
         shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
-            raise ValueError(
+            twice = either("use a.merged(b, overlapping=True)", "give --overlapping")
+            named = either("a batch= name of their own", "--batch NAME")
+            raise InvalidValueError(
                 f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
-                "if it shall count twice, use a.merged(b, overlapping=True); if they are other rows of equal values, "
-                "sketch them with a batch= name of their own"
+                f"if it shall count twice, {twice}; if they are other rows of equal values, sketch them with {named}"
             )
         if sign > 0 and overlapping is None and not distinct and self._may_share(other):
-            raise ValueError(
+            disjoint = either("a.merged(b, overlapping=False)", "--disjoint")
+            raise InvalidValueError(
                 "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
-                "it, and the other may hold all of it: a.merged(b, overlapping=False) says that it does not, and "
-                "overlapping=True that it may"
+                "it, and the other may hold all of it",
+                f"{disjoint} says that it does not, and {Parameter('overlapping', True)} that it may",
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
@@ -479,7 +487,7 @@ class Sketch:
         return self.unit if sign < 0 and self.unit and other.batches.within(self.batches) else found
 
     def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
-        """The operator and the kept rows of a sum or difference: none, where only one side keeps rows."""
+        """The operator and the priority sample of a sum or difference: none, where only one side has one."""
         if self.kept is not None and other.kept is not None and self.kept.rule == other.kept.rule:
             return self.operator, self.kept.combined(other.kept, sign)
         if other.units == 0:
@@ -511,8 +519,8 @@ class Sketch:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Sketch):
             return NotImplemented
-        same = (self.operator, self.units, self.bits) == (other.operator, other.units, other.bits)
-        return same and self.ledger == other.ledger and np.array_equal(self.sums, other.sums)
+        own, others = ((s.operator, s.units, s.bits, s.ledger) for s in (self, other))
+        return own == others and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
         """What a file says about the integers, as a JSON object."""
@@ -539,7 +547,7 @@ class Sketch:
 
         Records that count several times are then rows of that weight, which no release takes.
         """
-        heaviest = self.heaviest * (self.batches.largest if self.ledger is None else 1)
+        heaviest = heaviest_record(self)
         return self._packed(**({"heaviest": heaviest} if heaviest > 1 else {}), **more)
 
     def to_bytes(self, *, key: Any = None, **more: Any) -> bytes:
@@ -590,13 +598,13 @@ class Sketch:
 class Release(Sketch):
     """A private release: sums and count with noise, and the ledger that says how much of it.
 
-    It holds these and the operator, nothing else, so that no note about exact records (kept rows, batches, clipped or
-    skipped ones) can travel with it, in memory, in a pickle or in a file. `privatize` makes it, and a randomised
+    It holds these and the operator, nothing else, so that no note about exact records (sampled rows, batches, clipped
+    or skipped ones) can travel with it, in memory, in a pickle or in a file. `privatize` makes it, and a randomised
     response; sums and parts of releases are releases. One is known by a digest of its noisy sums.
 
     Parameters
     ----------
-    operator : of a public design, keeping no rows.
+    operator : of a public design, without a priority sample.
     sums, units : with noise.
     ledger : what was spent.
     made_of : the releases that it is a sum or a part of.

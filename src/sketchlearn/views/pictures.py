@@ -14,24 +14,21 @@ from sketchlearn.core.packages import required
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import SketchEstimator
 from sketchlearn.estimators.choice import Basis, ClusterChoice
-from sketchlearn.inference.decoders.gaussian_mixture import merge_components
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target, fourier_part
-from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.distributions import Mixture, merge_components
 from sketchlearn.inference.sampling_noise import Noise, Released, density_of, n_determined
 from sketchlearn.kernels.dispatch import one_blas_thread
-from sketchlearn.questions.comparison import Change, two_sample_test
+from sketchlearn.questions.comparison import Change, effective_count, two_sample_test
 from sketchlearn.questions.density_maps import (
     BLUE,
     GREY,
     LEGEND,
     ORANGE,
     Parts,
-    draw_curve,
-    draw_curves,
-    draw_difference,
-    draw_map,
+    draw_change,
+    draw_density,
     moments,
     view_of,
 )
@@ -42,17 +39,16 @@ FORMATS = ("png", "svg", "pdf")
 DPI = 150
 REFINEMENT_ITERATIONS = 200  # from the density of both sketches to that of each
 SMALLEST_P_VALUE = 1e-30  # smaller ones are drawn as this one
-BAND_SHARE = 0.95  # of the differences that are chance alone
-BAND_FACTOR_REAL = 3.841  # the quantile of that share in the chi-squared law of one degree of freedom
+BAND_SHARE = 0.95  # of the differences by sampling error alone
+BAND_FACTOR_REAL = 3.841  # that quantile of the chi-squared distribution with one degree of freedom
 
 
 def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws clusters or components over the density that the sketch tells of; returns the matplotlib figure.
+    """Draws clusters or components over the density of the sketch; returns the matplotlib figure.
 
-    One column gives a curve, two a map, more a map of the two directions that tell the centers apart best. Contours
-    hold 25 to 99 % of the records; ellipses are at one and two standard deviations; dots grow with their weights,
-    and have the numbers that `predict` gives. Black ellipses are where centers lie with a probability of 95 %, if the
-    estimator knows its standard errors.
+    One column gives a curve, two a map, more a map of the two directions that separate the centers best. Contours hold
+    25 to 99 % of the records; ellipses are at one and two standard deviations; the size of dots is the weight, their
+    numbers are those of `predict`. Black ellipses are 95 % confidence regions of centers, if standard errors are known.
 
     Parameters
     ----------
@@ -81,7 +77,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     between = (away * parts.weights[:, None]).T @ away
     view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
     axes = figure.add_subplot()
-    (draw_curve if view.n_axes == 1 else draw_map)(axes, view, density, parts)
+    draw_density(axes, view, density, parts)
     n = len(parts.centers)
     axes.set_title(f"{counted(n, parts.name)}, from the sketch of {counted(sketch.count, 'record')}")
     return _saved(figure, path)
@@ -91,7 +87,7 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     """Draws how the records of two sketches differ; returns the matplotlib figure.
 
     Left: the density of the second less that of the first, on the directions where they differ most. Right: |z_a - z_b|
-    of each frequency against its length, and the band in which chance alone leaves 95 % of them.
+    of each frequency against its length, and the band that holds 95 % of them by sampling error alone.
 
     Parameters
     ----------
@@ -122,16 +118,16 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
     difference = _difference(mean_b - mean_a, total_b - total_a, total)
     view = view_of(total, mean, difference, operator.column_names)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    (draw_curves if view.n_axes == 1 else draw_difference)(left, view, common, densities)
+    draw_change(left, view, common, densities)
     _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
     chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
-    verdict = "The two sketches differ" if drift.differ else "No difference is seen"
+    verdict = "The two sketches differ" if drift.differ else "No significant difference"
     figure.suptitle(f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)")
     return _saved(figure, path)
 
 
 def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws the histogram of a column, or the shares of its levels, with the deviation of each; returns the figure."""
+    """Draws the histogram of a column, or the proportions of its categories, with errors; returns the figure."""
     figure = _figure(path, 7.0, 4.2)
     axes = figure.add_subplot()
     if isinstance(histogram, LevelShares):
@@ -152,7 +148,7 @@ def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[st
 
 
 def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = None, *, level: float = 0.001) -> Any:
-    """Draws how surprising each sketch of a stream was, and where alarms were raised; returns the matplotlib figure."""
+    """Draws the p-value of each sketch of a stream, and the alarms; returns the matplotlib figure."""
     figure = _figure(path, 8.0, 4.0)
     axes = figure.add_subplot()
     surprise = [-np.log10(max(change.p_value, SMALLEST_P_VALUE)) for change in changes]
@@ -236,7 +232,7 @@ def _around(centers: Double, density: Mixture) -> Double:
 
 
 def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
-    """The density of a sketch, refined from a common one: what differs is then not the search's doing."""
+    """The density of a sketch, refined from a common one, so that differences do not come from the search."""
     problem = Problem.of(Target.of(sketch), len(common))
     start = problem.in_own_units(common.model, *common.parts())
     problem = problem.without_harmonics(start)
@@ -245,7 +241,7 @@ def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
 
 
 def _difference(shift: Double, change: Double, total: Double) -> Double:
-    """Large along directions in which means differ, or covariances, in units of the columns' deviations."""
+    """A matrix that is large along directions in which means or covariances differ, in standardized columns."""
     units = np.sqrt(np.maximum(np.diag(total), 1e-300))
     change = change / np.outer(units, units)
     return np.asarray(np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units))
@@ -256,13 +252,15 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     lengths = np.linalg.norm(operator.frequencies * spread[:, None], axis=0)
     order = np.argsort(lengths)
     lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]
-    together = float(a.count) * float(b.count) / (float(a.count) + float(b.count))
-    # the square of a complex value, of two parts of equal variance, has an exponential law
+    together = effective_count(a, b)
+    # the square of a complex value, of two parts of equal variance, has an exponential distribution
     factor = -np.log(1 - BAND_SHARE) if operator.wave.complex else BAND_FACTOR_REAL
     released = noise.parts * (Released.of(a) + Released.of(b)).variances
     band = np.sqrt(factor * _smooth(noise.variances[order] / together + released[order]))
     beyond = away > band
-    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{BAND_SHARE:.0%} by chance alone")
+    axes.fill_between(
+        lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{BAND_SHARE:.0%} of sampling errors"
+    )
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
     axes.set(xlabel="length of the frequency, radians per standard deviation", xscale="log")
@@ -277,14 +275,14 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
 
 
 def _smooth(values: Double) -> Double:
-    """Running means, so that a band has a quiet edge."""
+    """Running means, for a smooth edge of the band."""
     half = max(1, len(values) // 20)
     padded = np.pad(values, half, mode="edge")
     return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")
 
 
 def _figure(path: str | os.PathLike[str] | None, width: float, height: float) -> Any:
-    """A figure of its own, which no pyplot keeps in memory, to be saved at a path."""
+    """A new figure, unknown to pyplot, to be saved at a path."""
     if path is not None and Path(path).suffix.lower().lstrip(".") not in FORMATS:
         raise ValueError(f"{os.fspath(path)!r} does not end like a picture: use one of .{', .'.join(FORMATS)}")
     return required("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")

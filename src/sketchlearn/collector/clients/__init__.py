@@ -1,4 +1,4 @@
-"""Clients of a collector: what sends sketches, keeps them while there is no network, and gets sums back."""
+"""Clients of a collector: they send sketches, keep them while there is no network, and fetch sums."""
 
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.clients.spool import Spool

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from sketchlearn.sketch.sums import FEW_RECORDS
+from sketchlearn.core.limits import FEW_RECORDS
 
 if TYPE_CHECKING:
     from sketchlearn.features.operator import Operator
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 SECONDS_TO_WAIT = 30.0
+SECONDS_IDLE = 10.0  # collectors end connections that are idle for longer (serving.py), and a lost POST is an error
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between attempts; each is up to twice as long as the one before
 LARGEST_ANSWER = 256_000_000
 WORTH_ANOTHER_ATTEMPT = (408, 429, 500, 502, 503, 504)
 
-PART_MAGIC = b"SKLPART\x01"  # of hidden parts (hidden_parts.py), which have a route of their own
+PART_MAGIC = b"SKLPART\x01"  # of secret shares (secret_shares.py), which have a route of their own
 
 
 class CollectorError(OSError):
@@ -45,22 +46,27 @@ class CollectorError(OSError):
 def report_file(sketch: Sketch, id: str) -> bytes:
     """The bytes of a report.
 
-    Few records may equal those of another report by chance: where this process has read them, the report's id is the
-    name of their batch. Otherwise a collector takes the same rows for the same batch, and counts it once.
+    Few records may equal those of another report by chance. If this process has read them, the id of the report is the
+    id of their batch. Otherwise a collector detects the same rows as a duplicate, and counts them once.
     """
     few = sketch.ledger is None and 0 < sketch.count < FEW_RECORDS and sketch.batches.reads
     return (sketch.as_one_batch(f"report {id}") if few else sketch).to_bytes()
 
 
+def path_of(collection: str) -> str:
+    """The path of a collection's routes."""
+    return f"/v1/collections/{quote(collection, safe='')}"
+
+
 class Collector:
-    """A collector that sketches are sent to and sums are got from (`sketchlearn serve` runs one).
+    """A client of a collector: sends sketches, and fetches their sums (`sketchlearn serve` runs a collector).
 
     Parameters
     ----------
     url : such as "https://collector.example.org:8765".
-    token : that whoever runs it has given to you.
+    token : from whoever runs the collector.
     attempts : how often a request is sent before it counts as failed. A report that is sent twice counts once.
-    certificate : a file with the certificate to be trusted, where no authority has signed it.
+    certificate : a file with a certificate to trust, if no authority has signed it.
 
     Examples
     --------
@@ -84,6 +90,7 @@ class Collector:
         self.url, self.attempts = url.rstrip("/"), attempts
         self._parts, self._token, self._certificate = parts, token, certificate
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0  # when the connection was used last
         self._sleep: Callable[[float], None] = time.sleep
 
     def __repr__(self) -> str:
@@ -92,23 +99,22 @@ class Collector:
     def report(
         self, collection: str, sketch: Sketch | bytes, *, id: str | None = None, time: float | str | None = None
     ) -> dict[str, Any]:
-        """Sends a sketch, or the bytes of its file; what the collector answered, once it is on its disk.
+        """Sends a sketch, or the bytes of its file. The collector answers when the report is on its disk.
 
         Parameters
         ----------
         collection : its name.
-        id : of the report: the same id with the same sketch counts once, however often it is sent. Without one, a
-            random id is made, which is right if the whole call is not repeated. The same rows under another id are
-            refused, too, unless they are fewer than 100 that were sketched here and now: those are named by their id,
-            which then should be no other sender's, such as "device-7.monday".
-        time : when the rows were seen, as seconds since 1970 or as an ISO date; now, if it is not given.
+        id : of the report. The same id with the same sketch counts once, however often it is sent. By default, an id is
+            drawn at random, which is right if the whole call is not repeated. The same rows under another id are
+            refused, too, unless they are fewer than 100 that this process has sketched. Those are identified by the id,
+            which no other sender should use, such as "device-7.monday".
+        time : when the rows were seen, as seconds since 1970 or as an ISO date; by default, now.
         """
         id = id or secrets.token_hex(16)
         data = sketch if isinstance(sketch, bytes) else report_file(sketch, id)
-        query = {} if time is None else {"time": str(time)}
         kind = "parts" if data.startswith(PART_MAGIC) else "reports"
-        path = f"/v1/collections/{quote(collection, safe='')}/{kind}/{quote(id, safe='')}"
-        answer: dict[str, Any] = self._json("POST", path, query, data, "application/octet-stream")
+        path = f"{path_of(collection)}/{kind}/{quote(id, safe='')}"
+        answer: dict[str, Any] = self._json("POST", path, {"time": time}, data, "application/octet-stream")
         return answer
 
     def design(self, collection: str) -> Operator:
@@ -119,7 +125,7 @@ class Collector:
 
     def design_file(self, collection: str) -> bytes:
         """The bytes of the design file of a collection."""
-        return self.ask("GET", f"/v1/collections/{quote(collection, safe='')}/design")
+        return self.ask("GET", f"{path_of(collection)}/design")
 
     def window(self, collection: str, start: float | str | None = None, finish: float | str | None = None) -> Sketch:
         """The sketch of all records of a window: the sum of its epochs, of all of them if no times are given."""
@@ -131,15 +137,14 @@ class Collector:
         self, collection: str, start: float | str | None = None, finish: float | str | None = None
     ) -> bytes:
         """The bytes of the sketch file of a window."""
-        query = {name: str(at) for name, at in (("from", start), ("to", finish)) if at is not None}
-        return self.ask("GET", f"/v1/collections/{quote(collection, safe='')}/window/sketch", query)
+        return self.ask("GET", f"{path_of(collection)}/window/sketch", {"from": start, "to": finish})
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON that a route answers, such as `get("/v1/collections")`."""
-        return self._json("GET", path, {name: str(value) for name, value in query.items()})
+        """The JSON answer of a route, such as `get("/v1/collections")`."""
+        return self._json("GET", path, query)
 
     def post(self, path: str, form: Any) -> Any:
-        """Sends JSON to a route; what it answers."""
+        """Sends JSON to a route; returns its answer."""
         return self._json("POST", path, {}, json.dumps(form).encode(), "application/json")
 
     def _json(self, *request: Any) -> Any:
@@ -152,19 +157,20 @@ class Collector:
         self,
         method: str,
         path: str,
-        query: dict[str, str] | None = None,
+        query: dict[str, Any] | None = None,
         data: bytes | None = None,
         media: str = "application/json",
     ) -> bytes:
-        """The bytes of an answer; waits longer and longer between attempts, and as long as the collector asks for."""
-        pause = FIRST_PAUSE
+        """The bytes of an answer. The pause grows after each attempt, and is at least what the collector asks for."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        path, pause = path + (f"?{urlencode(given)}" if given else ""), FIRST_PAUSE
         for attempt in range(1, self.attempts + 1):
             try:
-                return self._ask_once(method, path + (f"?{urlencode(query)}" if query else ""), data, media)
+                return self._ask_once(method, path, data, media)
             except CollectorError as error:
-                # what is not safe to repeat is repeated only if it was not done
-                repeatable = method == "GET" or "/reports/" in path or error.status in (429, 503)
-                if attempt == self.attempts or not error.temporary or not repeatable:
+                # a report counts once; other changes are repeated only if the collector has done nothing
+                repeatable = method == "GET" or "/reports/" in path or "/parts/" in path
+                if attempt == self.attempts or not error.temporary or not (repeatable or error.status in (429, 503)):
                     raise
                 asked = error.retry_after or 0.0
             self._sleep(min(LONGEST_PAUSE, max(asked, pause * random.uniform(0.5, 1.0))))
@@ -180,6 +186,7 @@ class Collector:
             connection.request(method, self._parts.path.rstrip("/") + path, body=data, headers=headers)
             answer = connection.getresponse()
             body = answer.read(LARGEST_ANSWER)
+            self._used = time.monotonic()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -195,6 +202,8 @@ class Collector:
         raise CollectorError(answer.status, kind, sentence, float(wait) if wait.isdecimal() else None)
 
     def _connect(self) -> http.client.HTTPConnection:
+        if time.monotonic() - self._used > SECONDS_IDLE:
+            self.close()
         if self._connection is None:
             host, port = self._parts.hostname or "", self._parts.port
             if self._parts.scheme == "https":

@@ -4,12 +4,13 @@
     python3 device_client.py --design device.json --to https://collector.example --collection rooms \
         --token-file token --spool /var/spool/readings < readings.csv
 
-Each line of the input is a reading: numbers, separated by commas. Every `--batch` readings, and at the end, become one
-report. A report is written to the spool before it is sent, and removed when the collector has acknowledged it; whatever
-happens in between, the next run sends it again, with the same id and the same bytes, and the collector counts it once.
+Each line of the input is a reading: numbers, separated by commas. Every `--batch` readings, and those left at the end,
+become one report. A report is written to the spool before it is sent, and removed when the collector has acknowledged
+it. If anything fails in between, the next run sends it again, with the same id and the same bytes, and the collector
+counts it once.
 
-The design for devices is made by sketchlearn.collector.clients.device_designs. The bits are those of
-`operator.pack`, every one of them: float32 arithmetic as docs/arithmetic.md says, done here in integers and float64.
+sketchlearn.collector.clients.device_designs writes the design for devices. The bits are exactly those of
+`operator.pack`: float32 arithmetic as docs/arithmetic.md says, done here in integers and float64.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ KIND, VERSION = "sketchlearn device design", 1
 BITS_HEADER = struct.Struct("<8sQQ")  # magic, rows, bits per row
 PRIVATE_HEADER = struct.Struct("<8sQdQQQ")  # magic, rows, epsilon, bits of a reading, bits sent, factor
 LARGEST_VALUE = 2.0**60  # Beyond, a phase has no digits left.
-FARTHEST = LARGEST_VALUE * (1 - 2.0**-20)  # Where values that are farther away are moved to.
+FARTHEST = LARGEST_VALUE * (1 - 2.0**-20)  # Values that are farther away are clipped to this.
 ATTEMPTS, FIRST_WAIT, LONGEST_WAIT = 8, 0.5, 60.0  # seconds
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
@@ -68,7 +69,7 @@ def fused(a: float, b: float, c: float) -> float:
 
 
 class Design:
-    """Frequencies of a design: what a reading's bits are made with."""
+    """A design for devices: the frequencies that turn readings into bits."""
 
     def __init__(self, data: bytes) -> None:
         form = json.loads(data)
@@ -97,7 +98,7 @@ class Design:
         largest = sys.float_info.max
         pairs = [(float(_clipped(x, -largest, largest)), c) for x, c in zip(reading, self.center, strict=True)]
         centred = [single(x - c) if abs(x - c) < 1e38 else math.inf for x, c in pairs]
-        if not all(abs(y) <= LARGEST_VALUE for y in centred):  # moved: that no reading was sent would tell of it
+        if not all(abs(y) <= LARGEST_VALUE for y in centred):  # clipped: a reading that is not sent would tell
             centred = [single(_clipped(x, c - FARTHEST, c + FARTHEST) - c) for x, c in pairs]
         found, n = 0, len(self.frequencies)
         for j, (frequency, shift) in enumerate(zip(self.frequencies, self.dither, strict=True)):
@@ -133,14 +134,14 @@ class Design:
 
 
 class Spool:
-    """Reports that no collector has acknowledged yet: a file each, in a folder that only its owner can read."""
+    """Reports that the collector has not acknowledged yet: a file each, in a folder that only its owner can read."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def add(self, body: bytes) -> str:
-        """Writes a report, all of it or nothing; its id."""
+        """Writes a report, completely or not at all; returns its id."""
         name = f"{time.time_ns():020d}-{secrets.token_hex(8)}"
         part = self.folder / f".{name}.part"
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -151,28 +152,28 @@ class Spool:
         return name
 
     def waiting(self) -> list[Path]:
-        """The oldest first."""
+        """The files of the reports that wait, the oldest first."""
         return sorted(self.folder.glob("*.report"))
 
     def refuse(self, path: Path, reason: str) -> None:
-        """Puts a report aside that the collector will never take, with its reason."""
+        """Sets aside a report that the collector will never take, with the reason."""
         path.with_suffix(".reason").write_text(reason + "\n")
         path.rename(path.with_suffix(".refused"))
 
 
 class Sender:
-    """Sends what waits in a spool."""
+    """Sends the reports of a spool."""
 
     def __init__(self, url: str, collection: str, token: str, spool: Spool, *, attempts: int = ATTEMPTS) -> None:
         self._url = f"{url.rstrip('/')}/v1/collections/{urllib.parse.quote(collection, safe='')}/reports"
         self._token, self._spool, self._attempts = token, spool, attempts
 
     def send_all(self) -> bool:
-        """Whether the spool is empty afterwards; what could not be sent stays for the next time."""
+        """Whether the spool is empty afterwards. Reports that could not be sent stay for the next time."""
         return all(self._send(path) for path in self._spool.waiting())
 
     def _send(self, path: Path) -> bool:
-        """Whether a report is out of the spool: acknowledged, or refused for ever."""
+        """Whether a report has left the spool: acknowledged, or refused for good."""
         body, wait = path.read_bytes(), FIRST_WAIT
         for attempt in range(self._attempts):
             try:
@@ -207,7 +208,7 @@ class Sender:
 
 
 def readings_of(lines: Iterable[str], batch: int) -> Iterator[list[list[float]]]:
-    """Readings in batches; lines that are no reading are named and skipped."""
+    """Readings in batches. Lines that are no readings are skipped with a message."""
     found: list[list[float]] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -235,7 +236,7 @@ def _numbers(text: str, n: int) -> list[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Spools the readings of the standard input, and sends what waits; 0 if nothing waits afterwards, else 1."""
+    """Spools the readings of the standard input, and sends all reports; 0 if none waits afterwards, else 1."""
     parser = argparse.ArgumentParser(description="Send readings to a collector as single bits.")
     parser.add_argument("--design", required=True, help="the design for devices, a JSON file")
     parser.add_argument("--to", required=True, metavar="URL", help="the collector")

@@ -1,4 +1,4 @@
-"""What a device needs of a design to turn readings into single bits: numbers, and nothing to draw."""
+"""Designs for devices: the numbers with which a device turns readings into single bits, without drawing any."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sketchlearn.collector.clients.device_client import KIND, VERSION
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import public_design
 from sketchlearn.sketch.bits import RandomisedResponse
-
-KIND, VERSION = "sketchlearn device design", 1
 
 
 def device_design(operator: Operator, *, epsilon: float | None = None, assume_public_design: bool = False) -> bytes:
@@ -34,7 +33,8 @@ def device_design(operator: Operator, *, epsilon: float | None = None, assume_pu
     response = None
     if epsilon is not None:
         public_design(operator, assume_public_design)
-        response = RandomisedResponse.best(epsilon, operator.n_sums)
+        best = RandomisedResponse.best(epsilon, operator.n_sums)
+        response = {name: getattr(best, name) for name in ("epsilon", "n_sent", "factor")}
     frequencies, dither = operator.random_parts()[:2]
     form = {
         "kind": KIND,
@@ -42,15 +42,13 @@ def device_design(operator: Operator, *, epsilon: float | None = None, assume_pu
         "n_features": operator.n_features,
         "n_frequencies": operator.n_frequencies,
         "parts": operator.wave.parts,
-        "center": _in_base_64(operator.middle),
-        "frequencies": _in_base_64(frequencies.T),  # one frequency after the other
-        "dither": _in_base_64(dither),
-        "response": None
-        if response is None
-        else {"epsilon": response.epsilon, "n_sent": response.n_sent, "factor": response.factor},
+        "center": _base64(operator.middle),
+        "frequencies": _base64(frequencies.T),  # one frequency after the other
+        "dither": _base64(dither),
+        "response": response,
     }
     return (json.dumps(form, sort_keys=True, indent=1) + "\n").encode()
 
 
-def _in_base_64(numbers: Any) -> str:
+def _base64(numbers: Any) -> str:
     return base64.b64encode(np.ascontiguousarray(numbers, "<f4").tobytes()).decode()

@@ -1,9 +1,9 @@
-"""A report in two halves, neither of which tells anything: one for each of two collectors.
+"""Secret shares of a report: one for each of two collectors, neither of which tells anything by itself.
 
-The integers of a sketch, its sums and its count, are numbers modulo 2^64. A share r is expanded from a fresh seed; the
-rest is v - r. The rest is uniform whatever v is, and so is r; over all reports, sum (v - r) + sum r = sum v, exactly.
+The integers of a sketch, its sums and its count, are a vector v modulo 2^64. One share r is expanded from a seed, the
+other is v - r. Each of them is uniform whatever v is; over all reports, sum (v - r) + sum r = sum v, exactly.
 
-One message goes to the first collector: the rest, and the seed, sealed for the second collector. docs/hidden_sums.md
+One message goes to the first collector: v - r, and the seed, encrypted for the second collector. docs/hidden_sums.md
 says who can learn what.
 """
 
@@ -15,17 +15,15 @@ import os
 import struct
 import time as clock
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import import_module
+from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.collector.clients.client import PART_MAGIC as MAGIC
-from sketchlearn.collector.clients.client import Collector
+from sketchlearn.collector.clients.client import Collector, path_of
+from sketchlearn.collector.epoch_times import from_text, in_iso, start_of
 from sketchlearn.core.containers import read_json
 from sketchlearn.core.limits import FormatError, check_size
 from sketchlearn.core.messages import printable
@@ -33,19 +31,17 @@ from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.privacy.release import privatize
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.sums import LARGEST_INTEGER, Sketch
+from sketchlearn.sketch.sums import Sketch
 
 SEED_BYTES = 32
 KEY_BYTES = 32
-OVERHEAD = KEY_BYTES + 16  # The sender's public key before, and the tag after what is sealed.
+OVERHEAD = KEY_BYTES + 16  # bytes: the encapsulated key before, and the tag after what is encrypted
 MOST_CREDENTIAL_BYTES = 256
-_PURPOSE = b"sketchlearn sealed seed 1"
-_NONCE = bytes(12)  # Each key is used once.
 
 
 def new_private_key() -> bytes:
-    """A second collector's private key; whoever has it and what the first collector stores sees every report."""
-    found: bytes = _x25519().X25519PrivateKey.generate().private_bytes_raw()
+    """A second collector's private key. With it and what the first collector stores, one sees every report."""
+    found: bytes = _primitives("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw()
     return found
 
 
@@ -60,36 +56,51 @@ def public_key_of(private_key: bytes) -> str:
 
 
 def seal(secret: bytes, public_key: str, bound: bytes) -> bytes:
-    """A secret that only the owner of the key's private half can open, and only together with the same `bound` bytes.
+    """Encrypts a secret for the owner of a key, bound to the bytes `bound`, with HPKE in base mode (RFC 9180).
 
     >>> private = new_private_key()
     >>> unseal(seal(b"seed", public_key_of(private), b"report 7"), private, b"report 7")
     b'seed'
     """
-    ours = _x25519().X25519PrivateKey.generate()
-    theirs = _public(public_key)
-    own = ours.public_key().public_bytes_raw()
-    key = _key(ours, theirs, own + theirs.public_bytes_raw())
-    sealed: bytes = own + _cipher(key).encrypt(_NONCE, secret, bound)
+    x25519 = _primitives("asymmetric.x25519")
+    try:
+        recipient = x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+        sealed: bytes = _hpke().encrypt(secret, recipient, info=bound)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"a second collector's public key has {2 * KEY_BYTES} hexadecimal digits, not {shortened(public_key)}"
+        ) from None
     return sealed
 
 
 def unseal(sealed: bytes, private_key: bytes, bound: bytes) -> bytes:
-    """The secret; a `ValueError` if it was sealed for another key, bound to something else, or changed."""
-    ours = _private(private_key)
+    """Decrypts a secret; a `ValueError` if it is for another key, bound to other bytes, or was changed."""
+    recipient = _private(private_key)
+    invalid = (ValueError, required("cryptography.exceptions", "serve").InvalidTag)
     try:
-        theirs = _x25519().X25519PublicKey.from_public_bytes(sealed[:KEY_BYTES])
-        key = _key(ours, theirs, sealed[:KEY_BYTES] + ours.public_key().public_bytes_raw())
-        secret: bytes = _cipher(key).decrypt(_NONCE, sealed[KEY_BYTES:], bound)
-    except (ValueError, import_module("cryptography.exceptions").InvalidTag):
-        raise ValueError(
-            "a sealed seed cannot be opened: it was sealed for another key, belongs to another report, or was changed"
-        ) from None
+        secret: bytes = _hpke().decrypt(sealed, recipient, info=bound)
+    except invalid:
+        try:
+            secret = _unseal_version_1(sealed, recipient, bound)
+        except invalid:
+            raise ValueError(
+                "an encrypted seed cannot be opened: it is for another key, belongs to another report, or was changed"
+            ) from None
+    return secret
+
+
+def _unseal_version_1(sealed: bytes, recipient: Any, bound: bytes) -> bytes:
+    """Decrypts what versions before HPKE encrypted: seeds that wait at a first collector, and spooled reports."""
+    hkdf, hashes = _primitives("kdf.hkdf"), _primitives("hashes")
+    sender = _primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(sealed[:KEY_BYTES])
+    info = b"sketchlearn sealed seed 1" + sealed[:KEY_BYTES] + recipient.public_key().public_bytes_raw()
+    key = hkdf.HKDF(hashes.SHA256(), 32, None, info).derive(recipient.exchange(sender))
+    secret: bytes = _primitives("ciphers.aead").ChaCha20Poly1305(key).decrypt(bytes(12), sealed[KEY_BYTES:], bound)
     return secret
 
 
 def keystream(seed: bytes, n_bytes: int) -> bytes:
-    """So many pseudorandom bytes from a seed of 32: the stream of ChaCha20."""
+    """Pseudorandom bytes from a seed of 32 bytes: the stream of ChaCha20."""
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
     ciphers = _primitives("ciphers")
@@ -103,39 +114,20 @@ def new_seed() -> bytes:
     return os.urandom(SEED_BYTES)
 
 
-def _key(ours: Any, theirs: Any, both_public: bytes) -> bytes:
-    hkdf, hashes = _primitives("kdf.hkdf"), _primitives("hashes")
-    found: bytes = hkdf.HKDF(hashes.SHA256(), 32, None, _PURPOSE + both_public).derive(ours.exchange(theirs))
-    return found
-
-
-def _public(digits: str) -> Any:
-    try:
-        return _x25519().X25519PublicKey.from_public_bytes(bytes.fromhex(digits))
-    except (ValueError, TypeError):
-        raise ValueError(
-            f"a second collector's public key has {2 * KEY_BYTES} hexadecimal digits, not {shortened(digits)}"
-        ) from None
-
-
 def _private(key: bytes) -> Any:
     try:
-        return _x25519().X25519PrivateKey.from_private_bytes(key)
+        return _primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(key)
     except (ValueError, TypeError):
         raise ValueError(f"a second collector's private key has {KEY_BYTES} bytes") from None
 
 
-def _cipher(key: bytes) -> Any:
-    return _primitives("ciphers.aead").ChaCha20Poly1305(key)
-
-
-def _x25519() -> Any:
-    return _primitives("asymmetric.x25519")
+def _hpke() -> Any:
+    hpke = _primitives("hpke")
+    return hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.CHACHA20_POLY1305)
 
 
 def _primitives(name: str) -> Any:
-    required("cryptography", "serve")
-    return import_module(f"cryptography.hazmat.primitives.{name}")
+    return required(f"cryptography.hazmat.primitives.{name}", "serve")
 
 
 Words = NDArray[np.uint64]
@@ -148,15 +140,15 @@ MOST_INTEGERS = 2**24
 
 @dataclass(frozen=True)
 class PartHeader:
-    """What both collectors know of a report; the sealed seed is bound to all of it.
+    """What both collectors know of a report; the encrypted seed is bound to all of it.
 
     Parameters
     ----------
     id : chosen by the sender, for this report alone.
     collection, epoch : what it is added to.
     design : the digest of the collection's design.
-    integers : how many there are: the operator's sums, and the count.
-    ledger : of shares of noise, what each of them claims; None if the integers are exact.
+    integers : their number: the operator's sums, and the count.
+    ledger : what each share of distributed noise claims; None if the integers are exact.
     """
 
     id: str
@@ -176,19 +168,18 @@ class PartHeader:
             _require_one_share(self.ledger)
 
     def to_json(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("id", "collection", "epoch", "design", "integers")}
-        return {**own, "ledger": None if self.ledger is None else self.ledger.to_json()}
+        return {**vars(self), "ledger": None if self.ledger is None else self.ledger.to_json()}
 
     @classmethod
     def from_json(cls, form: Any) -> PartHeader:
-        names = ("id", "collection", "epoch", "design", "integers", "ledger")
+        names = [field.name for field in fields(cls)]
         if not isinstance(form, dict) or form.keys() != set(names):
             raise ValueError(f"its header must have {', '.join(names)}, and nothing else")
         ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
         return cls(**{**form, "ledger": ledger})
 
     def bound(self) -> bytes:
-        """The bytes that the sealed seed is bound to."""
+        """The bytes that the encrypted seed is bound to."""
         return _canonical(self.to_json())
 
 
@@ -201,18 +192,18 @@ class SealedSeed:
 
     @property
     def fingerprint(self) -> str:
-        """Tells two splits of one report apart: only halves of the same one may be added."""
+        """Identifies one split of a report: only shares of the same split may be added."""
         return hashlib.sha256(self.sealed).hexdigest()
 
     def open(self, private_key: bytes) -> tuple[bytes, str]:
         """The seed, and the sender's credential for the second collector."""
         secret = unseal(self.sealed, private_key, self.header.bound())
         if len(secret) < SEED_BYTES:
-            raise ValueError("a sealed seed is too short")
+            raise ValueError("an encrypted seed is too short")
         try:
             return secret[:SEED_BYTES], secret[SEED_BYTES:].decode("ascii")
         except UnicodeDecodeError:
-            raise ValueError("the credential beside a sealed seed is not ASCII text") from None
+            raise ValueError("the credential beside an encrypted seed is not ASCII text") from None
 
     def to_json(self) -> dict[str, Any]:
         return {"header": self.header.to_json(), "sealed": self.sealed.hex()}
@@ -220,13 +211,16 @@ class SealedSeed:
     @classmethod
     def from_json(cls, form: Any) -> SealedSeed:
         if not isinstance(form, dict) or form.keys() != {"header", "sealed"} or not isinstance(form["sealed"], str):
-            raise ValueError("a sealed seed must have a header and what is sealed, and nothing else")
-        return cls(PartHeader.from_json(form["header"]), _sealed_bytes(form["sealed"]))
+            raise ValueError("an encrypted seed must have the names header and sealed, and nothing else")
+        sealed, least = bytes.fromhex(form["sealed"]), SEED_BYTES + OVERHEAD
+        if not least <= len(sealed) <= least + MOST_CREDENTIAL_BYTES or sealed.hex() != form["sealed"]:
+            raise ValueError("its encrypted seed has another length, or other digits, than one has")
+        return cls(PartHeader.from_json(form["header"]), sealed)
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenPart:
-    """One report as it is sent: the rest of the integers, for the first collector, and the sealed seed.
+    """One report as it is sent: the share of the first collector, and the encrypted seed of the other share.
 
     Examples
     --------
@@ -245,7 +239,7 @@ class HiddenPart:
 
     def __post_init__(self) -> None:
         if self.rest.dtype != np.uint64 or self.rest.shape != (self.header.integers,):
-            raise ValueError(f"the rest must be {self.header.integers} unsigned integers of 64 bits")
+            raise ValueError(f"the share must be {self.header.integers} unsigned integers of 64 bits")
 
     @property
     def header(self) -> PartHeader:
@@ -262,7 +256,7 @@ class HiddenPart:
         """What `to_bytes` wrote; a `FormatError` says in a sentence why other bytes are refused."""
         check_size(len(data))
         if len(data) < START.size + DIGEST_BYTES or data[: len(MAGIC)] != MAGIC:
-            raise FormatError("not a hidden part of a sum in a format that this version of sketchlearn reads")
+            raise FormatError("not a secret share in a format that this version of sketchlearn reads")
         length = START.unpack_from(data)[1]
         body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
         if hashlib.sha256(body).digest() != digest:
@@ -274,11 +268,11 @@ class HiddenPart:
             form = read_json(header)
             sealed_seed = SealedSeed.from_json(form)
         except RecursionError:
-            raise FormatError("not a hidden part: its header is nested too deeply") from None
+            raise FormatError("not a secret share: its header is nested too deeply") from None
         except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise FormatError(f"not a hidden part that this version can use: {error}") from None
+            raise FormatError(f"not a secret share that this version can use: {error}") from None
         if _canonical(form) != header:
-            raise FormatError("not a hidden part: its header is not written in the one way that there is")
+            raise FormatError("not a secret share: its header is not canonical JSON")
         if len(numbers) != 8 * sealed_seed.header.integers:
             raise FormatError(f"damaged: it must have {sealed_seed.header.integers} integers")
         return cls(sealed_seed, np.frombuffer(numbers, "<u8").astype(np.uint64, copy=False))
@@ -293,14 +287,13 @@ def hide(
     design: str,
     public_key: str,
     credential: str = "",
-    most_records: int = LARGEST_INTEGER,
 ) -> HiddenPart:
-    """Splits a sketch: what is returned is sent to the first collector, as often as needed, in the same bytes.
+    """Splits a sketch into secret shares. The result is sent to the first collector, always in the same bytes.
 
-    `public_key` is the second collector's; `credential` tells that one who sends. Rows that are kept beside the sums
-    stay here, and so do notes of skipped files and clipped rows.
+    `public_key` is the second collector's; `credential` tells it who sends. Sampled rows beside the sums are not sent,
+    nor are notes of skipped files and clipped rows.
     """
-    integers = integers_of(sketch, most_records)
+    integers = integers_of(sketch)
     header = PartHeader(report_id, collection, epoch, design, len(integers), sketch.ledger)
     if len(credential) > MOST_CREDENTIAL_BYTES or not credential.isascii():
         raise ValueError(f"a credential is ASCII text of at most {MOST_CREDENTIAL_BYTES} characters")
@@ -309,18 +302,14 @@ def hide(
     return HiddenPart(SealedSeed(header, sealed), integers - expanded(seed, len(integers)))
 
 
-def integers_of(sketch: Sketch, most_records: int = LARGEST_INTEGER) -> Words:
-    """Sums and count, modulo 2^64; a sentence says which sketches cannot be hidden."""
+def integers_of(sketch: Sketch) -> Words:
+    """Sums and count, modulo 2^64. Sketches that cannot be shared secretly are refused."""
     if sketch.bits or sketch.heaviest > 1:
-        raise ValueError("sums that hide their parts take records of weight 1: sketch without weights")
+        raise ValueError("secure aggregation takes records of weight 1: sketch without weights")
     if sketch.unit is not None:
         raise ValueError(
-            "an exact sketch of units cannot be hidden, since its sum would not say whom it protects: release shares "
-            "of noise first"
-        )
-    if sketch.ledger is None and sketch.units > most_records:
-        raise ValueError(
-            f"a report may have at most {most_records:,} records here, and this one has {sketch.units:,}: send several"
+            "an exact sketch of units cannot be shared secretly, since its sum would not say whom it protects: release "
+            "shares of noise first"
         )
     if sketch.ledger is not None:
         _require_one_share(sketch.ledger)
@@ -328,7 +317,7 @@ def integers_of(sketch: Sketch, most_records: int = LARGEST_INTEGER) -> Words:
 
 
 def expanded(seed: bytes, n_integers: int) -> Words:
-    """The share that a seed stands for."""
+    """The share that a seed is expanded to."""
     return np.frombuffer(keystream(seed, 8 * n_integers), "<u8").astype(np.uint64, copy=False)
 
 
@@ -349,19 +338,11 @@ def added(vectors: Iterable[Words]) -> Words:
 def _require_one_share(ledger: Ledger) -> None:
     if ledger.parties is None:
         raise ValueError(
-            "a private release needs no hiding: report it as it is, or release shares of noise, which add up to one "
-            "release's noise"
+            "a private release needs no secret shares: report it as it is, or release shares of noise, which add up to "
+            "one release's noise"
         )
     if ledger.shares != 1:
         raise ValueError("a report must be one share of noise, not a sum of several")
-
-
-def _sealed_bytes(digits: str) -> bytes:
-    sealed = bytes.fromhex(digits)
-    least = SEED_BYTES + OVERHEAD
-    if not least <= len(sealed) <= least + MOST_CREDENTIAL_BYTES or sealed.hex() != digits:
-        raise ValueError("its sealed seed has another length, or other digits, than one has")
-    return sealed
 
 
 def _canonical(form: dict[str, Any]) -> bytes:
@@ -369,11 +350,8 @@ def _canonical(form: dict[str, Any]) -> bytes:
 
 
 def design_digest(operator: Any) -> str:
-    """The digest by which both collectors and all senders know a design; kept rows are not sent and do not count."""
+    """The digest by which both collectors and all senders know a design, without its sample of rows."""
     return hashlib.sha256(_canonical(operator.without_keeping().to_json())).hexdigest()
-
-
-SECONDS = {"hour": 3600, "day": 86400}
 
 
 def hidden_report(
@@ -388,11 +366,11 @@ def hidden_report(
 ) -> bytes:
     """The message for `collector.report(collection, message, id=id)`: split once, and sent as often as needed.
 
-    If the collection asks for shares of noise, the sketch gets its share here.
+    If the collection asks for distributed noise, the sketch gets its share here.
     """
-    rules = collector.get(f"/v1/collections/{quote(collection, safe='')}")["rules"]
+    rules = collector.get(path_of(collection))["rules"]
     if rules.get("hidden") != "first":
-        raise ValueError(f"the sums of the collection {collection} do not hide their parts: send sketches as they are")
+        raise ValueError(f"the collection {collection} does not use secure aggregation: send sketches as they are")
     sketch = sketch.without_rows()
     if sketch.units > rules["records_per_report"]:
         most = rules["records_per_report"]
@@ -400,25 +378,14 @@ def hidden_report(
     operator: Any = sketch.operator
     if rules["noise_epsilon"] is not None:
         sketch = privatize(sketch, epsilon=rules["noise_epsilon"], parties=rules["noise_parties"])
+    if time is None:
+        time = clock.time()
     return hide(
         sketch,
         id,
         collection=collection,
-        epoch=epoch_of(rules["epoch"], clock.time() if time is None else time),
+        epoch=in_iso(start_of(rules["epoch"], from_text(time) if isinstance(time, str) else time)),
         design=design_digest(operator),
         public_key=second_key,
         credential=second_token.strip(),
     ).to_bytes()
-
-
-def epoch_of(span: str, moment: float | str) -> str:
-    """The name of the epoch of a moment: when it starts.
-
-    >>> epoch_of("hour", "2026-01-05T12:34:56"), epoch_of("day", 86_400.5)
-    ('2026-01-05T12:00:00Z', '1970-01-02T00:00:00Z')
-    """
-    if isinstance(moment, str):
-        found = datetime.fromisoformat(moment)
-        moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    start = int(moment // SECONDS[span]) * SECONDS[span]
-    return datetime.fromtimestamp(start, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""A spool: reports on disk until a collector has acknowledged them, whatever happens to network, process or power.
+"""A spool: reports stay on disk until a collector has acknowledged them, whatever fails in between.
 
-A report is one file, `<id>.report`: a line of JSON (collection, id, time) and the bytes of the sketch. It is written as
-a whole before it is sent, and removed after it is acknowledged. So it may be sent twice, and counts once.
+A report is one file, `<id>.report`: a line of JSON (collection, id, time) and the bytes of the sketch. It is written
+completely before it is sent, and removed after it is acknowledged. So it may be sent twice, but counts once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDING, REFUSED = ".report", ".refused"
 
 @dataclass
 class Sent:
-    """What became of the reports of a spool."""
+    """The outcome of sending the reports of a spool."""
 
     acknowledged: list[dict[str, Any]] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # the reason for each id; their files end in .refused
@@ -38,7 +38,7 @@ class Spool:
 
     Parameters
     ----------
-    folder : for its owner alone; made if there is none.
+    folder : of the reports, which only its owner can read; it is created if it does not exist.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Spool:
     def add(
         self, collection: str, sketch: Sketch | bytes, *, id: str | None = None, time: float | str | None = None
     ) -> str:
-        """Keeps a report; its id."""
+        """Adds a report to the spool; returns its id."""
         name = id or secrets.token_hex(16)
         if not name or "/" in name or name.startswith(".") or len(name) > 128 or not name.isascii():
             raise ValueError("the id of a report has at most 128 letters, digits and . _ : ~ -")
@@ -68,12 +68,12 @@ class Spool:
         return name
 
     def waiting(self) -> list[str]:
-        """The ids of reports that were not acknowledged yet, the oldest first."""
+        """The ids of the reports that wait, the oldest first."""
         paths = [(path.stat().st_mtime_ns, path.name) for path in self.folder.glob(f"*{ENDING}")]
         return [name.removesuffix(ENDING) for _, name in sorted(paths)]
 
     def send(self, collector: Collector) -> Sent:
-        """Sends what waits. Refused ones are set aside; if the collector cannot be reached, the rest stays."""
+        """Sends the reports that wait. Refused ones are set aside; if the collector is unreachable, the others stay."""
         sent, names = Sent(), self.waiting()
         for n, name in enumerate(names):
             path = self.folder / (name + ENDING)

@@ -1,66 +1,35 @@
-"""Clusters of a window against those of the window before: a picture, and a card for each with its errors."""
+"""Clusters of a window against those of the window before: a picture, and a card for each with its standard errors."""
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 from typing import Any
-from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from sketchlearn.collector.page.charts import Place, cluster_map
 from sketchlearn.collector.page.window_models import WindowClusters
-from sketchlearn.core.messages import in_digits
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
-from sketchlearn.views.report.clusters import cluster_section as section_of_profiles
-from sketchlearn.views.report.clusters import strips_of_centers, strips_picture
-from sketchlearn.views.report.elements import (
-    CLUSTER_COLORS,
-    Child,
-    element,
-    figure,
-    measured,
-    named,
-    rounded,
-    share_measured,
-    table,
-    whole_number,
-    within,
-)
-from sketchlearn.views.report.page import drift_section
+from sketchlearn.views.report.clusters import cluster_facts, column_names, strips_of_centers
 
 MOST_COLUMNS = 12  # of a card
-SURE = 3.0  # errors that a change must have to be called one
+SURE = 3.0  # standard errors that a change must have to be called one
 
 
-def cluster_parts(found: WindowClusters) -> list[Child]:
-    """What the section shows of a window's clusters."""
-    parts: list[Child] = [element("p", doubt, class_="warn") for doubt in found.doubts]
-    count = float(found.sketch.count)
+def window_facts(found: WindowClusters) -> dict[str, Any]:
+    """What the template shows of a window's clusters."""
+    facts: dict[str, Any] = {"doubts": found.doubts, "drift": found.drift}
     if isinstance(found.model.columns_, SchemaColumns) or found.profiles is not None:
-        inner = section_of_profiles(found.model, found.profiles, count)
-        parts += [child for child in inner if child.tag != "h2"]
-    else:
-        cards = [_card(found, number) for number in range(len(found.model.fitted_model().weights))]
-        parts += [_map(found), strips_picture(strips_of_centers(found.model), "cluster")]
-        parts += [element("div", *cards, class_="cards")]
-    if found.drift is not None:
-        change = drift_section(found.drift, "cluster", None, None)
-        change.tag = "div"
-        change.attrib.clear()
-        parts += [element("h3", "Against the window before"), *list(change)[1:]]
-    return parts
+        return facts | {"clusters": cluster_facts(found.model, found.profiles, float(found.sketch.count))}
+    moving = found.centers_before is not None
+    cards = [_card(found, number) for number in range(len(found.model.fitted_model().weights))]
+    strips = strips_of_centers(found.model)
+    return facts | {"clusters": None, "map": _map(found), "strips": strips, "cards": cards, "moving": moving}
 
 
-def _names(found: WindowClusters) -> list[str]:
-    model = found.model
-    return [str(name) for name in model.columns_ or (f"column {i}" for i in range(model.n_features_in_))]
-
-
-def _map(found: WindowClusters) -> Element | None:
-    """Clusters in the two columns that tell them apart best."""
-    learned, names = found.model.fitted_model(), _names(found)
+def _map(found: WindowClusters) -> dict[str, Any] | None:
+    """Clusters in the two columns in which they are farthest apart."""
+    learned, names = found.model.fitted_model(), column_names(found.model)
     centers, weights = learned.centers_of_parts, learned.weights
     inside = np.nan_to_num(learned.deviations_of_parts)
     if centers.shape[1] < 2:
@@ -70,26 +39,17 @@ def _map(found: WindowClusters) -> Element | None:
     pairs = list(combinations(range(min(len(names), MOST_COLUMNS)), 2))
     if (moved := _moved_most(found, width)) is not None:
         pairs = [pair for pair in pairs if moved in pair] or pairs
-    best = max(pairs, key=lambda pair: _least_apart(scaled[:, pair]))
+    i, j = max(pairs, key=lambda pair: _least_apart(scaled[:, pair]))
+
+    def of(rows: Any, number: int) -> tuple[float, float]:
+        return float(rows[number, i]), float(rows[number, j])
+
+    before = found.centers_before
     places = [
-        Place(
-            number,
-            (float(center[best[0]]), float(center[best[1]])),
-            (float(inside[number, best[0]]), float(inside[number, best[1]])),
-            float(weights[number]),
-            None
-            if found.centers_before is None
-            else (float(found.centers_before[number, best[0]]), float(found.centers_before[number, best[1]])),
-        )
-        for number, center in enumerate(centers)
+        Place(n, of(centers, n), of(inside, n), float(weights[n]), None if before is None else of(before, n))
+        for n in range(len(centers))
     ]
-    columns = (names[best[0]], names[best[1]])
-    words = (
-        "Where the clusters lie, in the two columns that tell them apart best, or in which one moved. Ellipses reach "
-        "as far as one standard deviation of their records"
-    )
-    words += "." if found.centers_before is None else "; small circles are where they were in the window before."
-    return element("figure", element("figcaption", words), cluster_map(places, columns), class_="card chart")
+    return cluster_map(places, (names[i], names[j]))
 
 
 def _moved_most(found: WindowClusters, width: Any) -> int | None:
@@ -103,47 +63,24 @@ def _moved_most(found: WindowClusters, width: Any) -> int | None:
 
 
 def _least_apart(centers: Any) -> float:
-    """How far the two nearest clusters are apart."""
+    """The distance of the two nearest clusters."""
     apart = np.linalg.norm(centers[:, None] - centers, axis=2)
     return float(np.min(apart + np.diag(np.full(len(centers), np.inf)))) if len(centers) > 1 else 0.0
 
 
-def _card(found: WindowClusters, number: int) -> Element:
-    learned, names = found.model.fitted_model(), _names(found)
-    share, error = float(learned.weights[number]), _error(found.errors, "weights_", number)
-    size: list[Child] = [share_measured(share, error), " of the records, about "]
-    size.append(whole_number(round(share * float(found.sketch.count))))
-    if found.shares_before is not None:
-        earlier = float(found.shares_before[number])
-        size += ["; before ", share_measured(earlier, _error(found.errors_before, "weights_", number))]
-    centers, rows = learned.centers_of_parts, []
-    for column in range(min(len(names), MOST_COLUMNS)):
-        own = _error(found.errors, "cluster_centers_", number, column)
-        cells: list[Child] = [named(names[column]), _with_error(float(centers[number, column]), own)]
-        if found.centers_before is not None:
-            before = float(found.centers_before[number, column])
-            theirs = _error(found.errors_before, "cluster_centers_", number, column)
-            change = float(centers[number, column]) - before
-            cells += [_with_error(before, theirs), _change(change, math.hypot(own, theirs))]
-        rows.append(cells)
-    heads = ("Column", "Center", "Before", "Change") if found.centers_before is not None else ("Column", "Center")
-    shown = table(f"Center of cluster {number}, with its standard error", heads, rows)
-    color = f"--own: var(--c{number % CLUSTER_COLORS})"
-    heading = element("h3", "Cluster ", whole_number(number))
-    return element("article", heading, element("p", *size), shown, class_="card cluster", style=color)
+def _card(found: WindowClusters, number: int) -> dict[str, Any]:
+    """A cluster's share and center, now and before, each with its standard error."""
+    learned = found.model.fitted_model()
 
+    def both(now: Any, before: Any, name: str, *place: int) -> dict[str, float | None]:
+        earlier = None if before is None else float(before[place])
+        errors = (float(np.asarray(e[name])[place]) if name in e else 0.0 for e in (found.errors, found.errors_before))
+        return dict(zip(("now", "before", "error", "error_before"), (float(now[place]), earlier, *errors), strict=True))
 
-def _error(errors: dict[str, Any], name: str, *place: int) -> float:
-    return float(np.asarray(errors[name])[place]) if name in errors else 0.0
-
-
-def _with_error(value: float, error: float) -> Element:
-    return element("span", measured(value, error), within(error, in_digits(error, 2)))
-
-
-def _change(change: float, error: float) -> Element:
-    """A change, set apart where it is beyond its error."""
-    if error <= 0:
-        return rounded(change, 3)
-    shown = figure(change, f"{'+' if change >= 0 else '-'}{in_digits(abs(change), 2)}")
-    return element("strong", shown) if abs(change) > SURE * error else element("span", "none seen")
+    centers, names = learned.centers_of_parts, column_names(found.model)[:MOST_COLUMNS]
+    share = both(learned.weights, found.shares_before, "weights_", number)
+    rows = [
+        {"name": name, **both(centers, found.centers_before, "cluster_centers_", number, column)}
+        for column, name in enumerate(names)
+    ]
+    return {"share": share, "records": float(learned.weights[number]) * float(found.sketch.count), "rows": rows}

@@ -8,109 +8,56 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
-from xml.etree.ElementTree import Element, tostring
 
 from anyio.to_thread import run_sync
+from markupsafe import Markup
 
 from sketchlearn.collector.page.collection_sections import (
-    RELEASED_SECTIONS,
-    SECTIONS,
     ExactPage,
     ReleasedPage,
     live_texts,
     released_name,
+    section_names,
+    section_text,
 )
-from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView, ReleasedView
-from sketchlearn.core.messages import printable
-from sketchlearn.views.report.elements import Child, element, named, page_text, table
+from sketchlearn.views.templates import rendered
 
+TEMPLATE = "collector/page/page.html"
 TITLES = {"alarms": "Alarms", "arrivals": "Arriving", "clusters": "Clusters", "drift": "Drift"}
 TITLES |= {"senders": "Silent senders", "privacy": "Privacy", "refused": "Refused", "releases": "Releases"}
 
 
 def collection_page(page: ExactPage | ReleasedPage) -> str:
     """All about a collection that a reader may see."""
-    collection, names = page.view.collection, _section_names(page)
-    sections = [_section(page, name) for name in names]
-    links = (element("li", element("a", TITLES[name], href=f"#{name}")) for name in names)
-    state = element("p", "Live", id="live", role="status", class_="soft")
-    lead = element("p", named(collection.known.operator.in_words), class_="soft")
-    header = element(
-        "header", element("p", element("a", "All collections", href="/")),
-        element("h1", printable(collection.title)), lead, state,
-    )  # fmt: skip
-    main = element("main", *sections, id="main")
-    main.set("data-events", f"/collections/{collection.name}/events")
-    main.set("data-sections", f"/collections/{collection.name}/sections/")
-    main.set("data-query", page.query)
-    nav = element("nav", element("ul", *links), aria_label="Sections")
-    return _page(collection.title, header, nav, main)
-
-
-def _section_names(page: ExactPage | ReleasedPage) -> list[str]:
-    return list(SECTIONS if isinstance(page, ExactPage) else RELEASED_SECTIONS)
-
-
-def _section(page: ExactPage | ReleasedPage, name: str) -> Element:
-    return SECTIONS[name](page) if isinstance(page, ExactPage) else RELEASED_SECTIONS[name](page)
-
-
-def section_text(page: ExactPage | ReleasedPage, name: str) -> str:
-    """One section as markup."""
-    if name not in _section_names(page):
-        raise RefusalError("not found", "there is no such section")
-    return tostring(_section(page, name), encoding="unicode", method="html")
+    collection, names = page.view.collection, section_names(page)
+    return rendered(
+        TEMPLATE,
+        kind="collection",
+        title=collection.title,
+        name=collection.name,
+        lead=collection.known.operator.in_words,
+        links=[(name, TITLES[name]) for name in names],
+        query=page.query,
+        sections=[Markup(section_text(page, name)) for name in names],
+    )
 
 
 def list_page(found: list[ReleasedView]) -> str:
     """The collections that a reader may see; of those with private reading, nothing but that they are there."""
-    rows: list[tuple[Child, ...]] = []
-    for view in found:
-        link = element("a", printable(view.collection.title), href=f"/collections/{view.collection.name}")
-        if isinstance(view, ExactView):
-            texts = live_texts(view)
-            rows.append((link, texts["live-reports"], texts["live-records"], texts["live-latest"]))
-        else:
-            rows.append((link, "private releases alone", "", ""))
-    body: Child = table("Collections", ("Collection", "Reports", "Records", "Last report"), rows)
-    if not rows:
-        body = element("p", "There are no collections yet.")
-    header = element("header", element("h1", "Collections"))
-    return _page("Collections", header, element("main", body, id="main"))
+    collections = [(view.collection, live_texts(view) if isinstance(view, ExactView) else None) for view in found]
+    return rendered(TEMPLATE, kind="list", title="Collections", collections=collections)
 
 
 def token_page(problem: str | None) -> str:
     """The form that asks for a token."""
-    field: dict[str, str] = {"type": "password", "name": "token", "autocomplete": "current-password", "required": ""}
-    label = element("label", "Token ", element("input", id="token", **field))
-    button = element("button", "Show", type="submit")
-    why = None if problem is None else element("p", problem, class_="warn", role="alert")
-    words = element("p", "To see collections, give a token with the scope read.")
-    form = element("form", label, " ", button, method="post", action="/token")
-    header = element("header", element("h1", "Collector"))
-    return _page("Collector", header, element("main", words, why, form, id="main"))
+    return rendered(TEMPLATE, kind="token", title="Collector", problem=problem)
 
 
 def problem_page(sentence: str) -> str:
     """A sentence about what cannot be shown."""
-    header = element("header", element("h1", "Nothing to show"))
-    back = element("p", element("a", "All collections", href="/"))
-    return _page("Nothing to show", header, element("main", element("p", sentence), back, id="main"))
-
-
-def _page(title: str, *parts: Element) -> str:
-    head = element(
-        "head", element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", printable(title)),
-        element("link", rel="icon", href="data:,"),
-        element("link", rel="stylesheet", href="/page.css"),
-        element("script", "", src="/page.js", defer=""),
-    )  # fmt: skip
-    skip = element("a", "To the content", href="#main", class_="skip")
-    return page_text(element("html", head, element("body", skip, *parts), lang="en"))
+    return rendered(TEMPLATE, kind="problem", title="Nothing to show", sentence=sentence)
 
 
 def events_text(kind: str, lines: Iterable[str]) -> bytes:

@@ -20,16 +20,15 @@ from sketchlearn.collector.page.collection_page import (
     list_page,
     problem_page,
     query_of,
-    section_text,
     token_page,
 )
-from sketchlearn.collector.page.collection_sections import ExactPage, ReleasedPage
+from sketchlearn.collector.page.collection_sections import ExactPage, ReleasedPage, section_text
 from sketchlearn.collector.page.window_models import WindowModels, chosen, chosen_clusters
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.senders import READ, Token
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView, ReleasedView, reads_exactly
-from sketchlearn.views.report.elements import STYLE
+from sketchlearn.views import report
 
 COOKIE = "sketchlearn_token"
 LONGEST_FORM = 2000
@@ -43,7 +42,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 HTML = "text/html; charset=utf-8"
-_HERE = Path(__file__).parent
+_HERE, _REPORT = Path(__file__).parent, Path(report.__file__).parent
 
 
 class Pages:
@@ -156,7 +155,9 @@ class Pages:
         return answer
 
     async def _style(self, _request: Request) -> Response:
-        style = STYLE.read_text(encoding="utf-8") + (_HERE / "collection.css").read_text(encoding="utf-8")
+        style = (_REPORT / "page.css").read_text(encoding="utf-8") + (_HERE / "collection.css").read_text(
+            encoding="utf-8"
+        )
         return Response(style, headers=HEADERS, media_type="text/css")
 
     async def _script(self, _request: Request) -> Response:

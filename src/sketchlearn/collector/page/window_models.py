@@ -30,14 +30,13 @@ MOST_KEPT = 64  # windows whose clusters are kept
 
 @dataclass(frozen=True)
 class WindowClusters:
-    """What was learned from a window and from the window before it; sentences where something could not be."""
+    """The clusters of a window, beside those of the window before it, with warnings as sentences."""
 
     sketch: Sketch
     model: SketchKMeans
     errors: dict[str, Any]
     profiles: Profiles | None
-    before: Sketch | None
-    centers_before: Any  # of each cluster, where it was in the window before; None without one
+    centers_before: Any  # of each cluster, in the window before; None without one
     shares_before: Any
     errors_before: dict[str, Any]
     drift: Drift | None
@@ -45,7 +44,7 @@ class WindowClusters:
 
 
 class WindowModels:
-    """Fits, one at a time, each once for the same sums; of a span that moves on, only the newest waits."""
+    """A queue of fits: one at a time, once for the same sums, and only the newest window of each span."""
 
     def __init__(self, ready: Callable[[str], None]) -> None:
         self._ready = ready
@@ -59,10 +58,8 @@ class WindowModels:
         self, collection: str, span: str, sketch: Sketch, before: Sketch | None, k: int
     ) -> WindowClusters | Exception | None:
         """The clusters, or why there are none; None while they are being learned."""
-        place, key = (
-            (collection, span, k),
-            (collection, _digest(sketch), None if before is None else _digest(before), k),
-        )
+        place = collection, span, k
+        key = collection, _digest(sketch), None if before is None else _digest(before), k
         with self._lock:
             future = self._found.get(key)
             if future is None:
@@ -84,7 +81,7 @@ class WindowModels:
         return self._latest.get((collection, span, k))
 
     def _forget(self, place: tuple[str, str, int]) -> None:
-        """Leaves out what was asked for there before, unless it is being learned or is there."""
+        """Cancels the fit that the same span waits for, unless it is running or done."""
         before = self._asked.get(place) if place[1] else None  # of windows between two times, each has its reader
         if before in self._found and self._found[before].cancel():
             del self._found[before]
@@ -105,10 +102,7 @@ class WindowModels:
 def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
     """The clusters of a window, beside those of the window before."""
     from sketchlearn.estimators.clusters.estimators import SketchKMeans
-    from sketchlearn.questions.profiles import (
-        has_profiles,
-        profiles,  # this and the next take seconds to import
-    )
+    from sketchlearn.questions.profiles import has_profiles, profiles  # they take seconds to import
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -124,11 +118,11 @@ def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
             errors_before = {name: np.asarray(values)[order] for name, values in earlier.standard_errors_.items()}
             drift = two_sample_test(before, sketch)
     doubts = tuple(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
-    return WindowClusters(sketch, model, errors, found, before, centers, shares, errors_before, drift, doubts)
+    return WindowClusters(sketch, model, errors, found, centers, shares, errors_before, drift, doubts)
 
 
 def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
-    """For each cluster, the number of the earlier one that it most likely was: near ones, each taken once."""
+    """For each cluster, the number of the earlier one that matches it best, each taken once."""
     from scipy.optimize import linear_sum_assignment
 
     now, then = model.fitted_model(), earlier.fitted_model()
@@ -147,7 +141,7 @@ DEFAULT_CLUSTERS, MOST_CLUSTERS = 4, 30
 
 @dataclass(frozen=True)
 class Choice:
-    """What a reader chose: a span that ends with the newest sealed epoch, or two times; and how many clusters."""
+    """A reader's choice: a span that ends with the newest sealed epoch, or two times; and the number of clusters."""
 
     span: str
     start: int
@@ -167,7 +161,7 @@ class Choice:
 
 
 def chosen(view: ExactView, asked: dict[str, str]) -> Choice:
-    """The choice of a query; what cannot be read is as by default."""
+    """The choice of a query; parameters that cannot be read have their defaults."""
     clusters, epoch = chosen_clusters(view.collection, asked), view.collection.rules.epoch
     try:
         start, finish = (int(from_text(asked[name])) for name in ("from", "to"))
@@ -184,7 +178,7 @@ def chosen(view: ExactView, asked: dict[str, str]) -> Choice:
 
 
 def chosen_clusters(collection: Collection, asked: dict[str, str]) -> int:
-    """How many clusters a query asks for; by default, as many as the design is for."""
+    """The number of clusters of a query; by default, that of the design."""
     text = asked.get("clusters", "")
     if text.isascii() and text.isdecimal() and 1 <= int(text[:3]) <= MOST_CLUSTERS:
         return int(text[:3])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from sketchlearn.core.errors import either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.state import IncomingRows, SketchedTable
@@ -95,7 +96,8 @@ def _refusal(X: Any, error: Exception) -> str | None:
                 f"{name} holds objects ({shortened(value)} in row {row}), not numbers: turn it into numbers, or {drop}"
             )
         fill = "fill it (scikit-learn's SimpleImputer)"
-        return f'row {row}, {name} is missing (NaN): {fill}, or leave such rows out with skl.source(X, nulls="drop")'
+        drop = either('leave such rows out with skl.source(X, nulls="drop")', "use --nulls drop")
+        return f"row {row}, {name} is missing (NaN): {fill}, or {drop}"
     return None
 
 
@@ -131,7 +133,9 @@ def _is_odd(value: Any) -> bool:
         return False
 
 
-KEEP_MISSING = 'give those columns missing="indicate"'
+def _keep_missing() -> str:
+    options = "let those columns say so in the schema (missing: indicate)"
+    return either('give those columns missing="indicate"', options)
 
 
 def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:
@@ -205,7 +209,7 @@ def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> Incom
     if n_dropped:
         warn_caller(
             f"{n_dropped:,} rows have missing values in a column where the schema drops such rows, and are left out: "
-            f"{KEEP_MISSING} to keep them"
+            f"{_keep_missing()} to keep them"
         )
         array = None
     return IncomingRows(source(held, nulls="drop"), table, in_memory=True, array=array)
@@ -219,7 +223,7 @@ def encoded_blocks(X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
         if rows.dropped:
             raise ValueError(
                 f"{rows.dropped:,} rows have missing values in a column where the schema drops such rows: drop them "
-                f"first, or {KEEP_MISSING}"
+                f"first, or {_keep_missing()}"
             )
 
 

@@ -17,6 +17,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, DensityM
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.values import number, shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
@@ -33,17 +34,17 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.features.waves import Wave
 from sketchlearn.inference.calibration import WeightedRows
 from sketchlearn.inference.decoders import decoder_from
-from sketchlearn.inference.decoders.loop import ADVICE, Decoder, Outcome, Status
+from sketchlearn.inference.decoders.loop import Decoder, Outcome, Status
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import Mixture
-from sketchlearn.inference.errors.influence import NO_ROWS, UndeterminedError, hidden_by_noise
+from sketchlearn.inference.errors.influence import UndeterminedError, hidden_by_noise, no_rows
 from sketchlearn.inference.errors.means import (
-    KEEP_ROWS,
     DrawnRows,
     KnownMeans,
     estimated_mean,
     fitted_optimism,
+    keep_rows,
     mean_of_density,
 )
 from sketchlearn.inference.errors.values import ErrorBars, RowMean
@@ -121,9 +122,8 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < self._n_components:
-            raise ValueError(
-                f"n_samples={n_rows} rows cannot have {self._n_components} clusters: ask for fewer clusters"
-            )
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} cannot have {self._n_components} clusters", "ask for fewer clusters")
 
     def fit_sketch(self, sketch: Sketch, *, sample: Any = None, assume_public_sample: bool = False) -> Self:
         """Learns from a sketch: of `design(...)`'s operator, of another estimator, merged or loaded.
@@ -143,7 +143,7 @@ class DesignedEstimator(ErrorBarredEstimator):
             state = replace(state, given_rows=given, public_sample=assume_public_sample)
         self._learn(state, self._generator())
         if given is not None and self.outcome_.status is Status.ROWS:
-            self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=NO_ROWS))
+            self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=no_rows()))
         return self
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
@@ -244,10 +244,10 @@ def require_rows(status: Status) -> None:
     if status in (Status.ROWS, Status.ALL_ROWS):
         return
     if status is Status.HIDDEN:
-        raise UndeterminedError(f"{status.value}: {ADVICE[status]}")
+        raise UndeterminedError(status.value, status.advice)
     raise UndeterminedError(
-        "no mixture explains the sketch up to noise, and it keeps no rows that would tell: keep some beside it, with "
-        "design(..., rows=500)"
+        "no mixture explains the sketch up to noise, and it keeps no rows that would tell",
+        f"keep some beside it, with {called('design', '...', rows=500)}",
     )
 
 
@@ -662,7 +662,9 @@ class RowMeanEstimator(DesignedEstimator):
             found = mean_of_density(known, density, values, float(sketch.count), ratio, rng)
             if found is not None:
                 return found
-        remedy = f"{KEEP_ROWS}, or give some with sample=rows"
+        given = either("sample=rows", "--sample FILE")
+        remedy = f"{keep_rows()}, or give some with {given}"
         if sketch.ledger is not None:
-            remedy = "give public rows that are like the private ones with sample=rows and assume_public_sample=True"
+            public = Parameter("assume_public_sample", True)
+            remedy = f"give public rows that are like the private ones with {given} and {public}"
         return RowMean(withheld=f"a sketch alone tells it where a density explains all of it, and none does: {remedy}")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sketchlearn import engines
 from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
 from sketchlearn.core.messages import check_names
-from sketchlearn.core.values import listed, shortened
+from sketchlearn.core.values import listed, shortened, truth
 from sketchlearn.estimators.base import arrays as schema_rows
 from sketchlearn.estimators.base.arrays import checked_array
 from sketchlearn.estimators.base.model import Document, FittedModel, chosen_parameters, take_parameters
@@ -35,6 +35,7 @@ from sketchlearn.estimators.design.column_ranges import checked_bounds
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
 from sketchlearn.features.bounded import check_columns
 from sketchlearn.features.operator import Operator
+from sketchlearn.features.provenance import Origin
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.rows.sampling import sample
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
@@ -81,39 +82,82 @@ class SketchEstimator(BaseEstimator):
 
     def design(
         self,
+        sample: Any = None,
+        y: Any = None,
         *,
-        bounds: Any,
+        bounds: Any = None,
+        representative: bool | None = None,
         columns: tuple[str, ...] | None = None,
         neighbors: str = ADD_REMOVE,
         targets: Any = None,
         **size: Any,
     ) -> Operator:
-        """An operator for this estimator that is made of public numbers alone, for private releases.
+        """Design the operator for this estimator, from a sample of rows or from declared bounds.
+
+        Share its file so that several machines can sketch the same way; `fit_sketch` learns from the merged sketch.
 
         Parameters
         ----------
-        bounds : pair of numbers or lists
-            The lowest and the highest value of each column.
+        sample : array, data frame, path or anything else that `source` takes, default=None
+            Rows from all over the data. The operator is the one that `fit` would use for such rows.
+        y : array, str or list of str, default=None
+            Targets of the sample, as `fit` takes them.
+        bounds : pair of numbers or lists, default=None
+            Instead of a sample, the lowest and the highest value of each column. The operator then depends on public
+            numbers alone, as private releases require.
+        representative : bool, default=None
+            False if the sample is not drawn from all over the data, such as the first rows of a stream. None means that
+            arrays and tables are, and the beginning of a stream is not.
         columns : tuple of str, default=None
-            Their names.
+            With bounds, the names of the columns.
         neighbors : str, default="add-remove"
-            What a release will be about (see `privatize`).
+            With bounds, what a release will be about (see `privatize`).
         targets : str or list, default=None
-            Of kernel regressions, the columns to predict.
+            With bounds, of kernel regressions, the columns to predict.
         **size
-            `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see `skl.design`).
+            With bounds: `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see
+            `skl.design`).
 
         Examples
         --------
         >>> import sketchlearn as skl
+        >>> X = np.random.default_rng(0).standard_normal((10_000, 2))
+        >>> estimator = skl.SketchKMeans(3, random_state=0)
+        >>> operator = estimator.design(X[:5000])
+        >>> parts = [operator.sketch(X[:5000]), operator.sketch(X[5000:])]
+        >>> estimator.fit_sketch(sum(parts)).cluster_centers_.shape
+        (3, 2)
         >>> operator = skl.SketchKMeans(3).design(bounds=([0, 0], [1, 1]), n_rows=10_000, epsilon=1.0)
         >>> operator.origin.value
         'declared'
         """
+        self.check_parameters()
+        if (sample is None) == (bounds is None):
+            raise ValueError("design needs either a sample of rows or bounds")
+        if sample is None:
+            return self._designed_on_bounds(bounds, columns, neighbors, targets, size)
+        if any(size.values()) or columns is not None or targets is not None or neighbors != ADD_REMOVE:
+            odd = next(
+                iter(size), "columns" if columns is not None else "targets" if targets is not None else "neighbors"
+            )
+            raise ValueError(f"{odd} is for designs from bounds: leave it out, or give bounds in place of a sample")
+        if engines.engine_of(sample):
+            raise TypeError(
+                "design takes a sample of rows, not a Dask collection or a Spark data frame: draw some first"
+            )
+        rng = self._generator()
+        glimpse, _, _ = self._glimpse_of(self._incoming(sample, y, None), rng)
+        glimpse = replace(glimpse, everything=None, n_rows=None, at_hand=False)  # other rows will be sketched
+        if representative is not None:
+            glimpse = replace(glimpse, representative=truth("representative", representative))
+        return self._designed(glimpse, rng)[0].with_origin(Origin.SAMPLE)
+
+    def _designed_on_bounds(
+        self, bounds: Any, columns: tuple[str, ...] | None, neighbors: str, targets: Any, size: dict[str, Any]
+    ) -> Operator:
         from sketchlearn.estimators.base.supervised import positions
         from sketchlearn.estimators.design.designs import design
 
-        self.check_parameters()
         arguments = self.design_arguments(**size)
         if arguments is None:
             name = type(self).__name__
@@ -231,8 +275,8 @@ class SketchEstimator(BaseEstimator):
             return engines.sketch(incoming.frame, operator, device=self.device)
         return self._sketched(operator, incoming.rows, incoming.table)
 
-    def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
-        """The sketch of all rows, which are read once; those of a stream are all counted."""
+    def _glimpse_of(self, incoming: IncomingRows, rng: np.random.Generator) -> tuple[Glimpse, SketchedTable, Source]:
+        """Some of the rows, to design an operator on; their table; and all rows, those of a stream not yet counted."""
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
         most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
         if everything is not None:
@@ -246,8 +290,13 @@ class SketchEstimator(BaseEstimator):
         table = replace(table, width=some.shape[1])
         n_rows = rows.n_rows if rows.weights is None else None
         known = table.columns, everything, table.targets, n_rows, incoming.at_hand
-        operator, notes = self._designed(Glimpse(some, representative, *known), rng)
-        del some  # a sample of many columns is large
+        return Glimpse(some, representative, *known), table, rows
+
+    def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
+        """The sketch of all rows, which are read once; those of a stream are all counted."""
+        glimpse, table, rows = self._glimpse_of(incoming, rng)
+        operator, notes = self._designed(glimpse, rng)
+        del glimpse  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
         return FittedState(table, sketch, design_notes=notes)

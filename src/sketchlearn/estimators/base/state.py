@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import truth
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.calibration import WeightedRows
@@ -63,9 +64,9 @@ def kept_rows(sketch: Sketch) -> RowSample | None:
 def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None:
     """Refuses rows beside a private release, unless the caller says that they are public."""
     if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
-        raise ValueError(
-            "rows beside a private release are not protected by its noise, and a model of both would reveal them: "
-            "leave them out or, if these rows are public, say assume_public_sample=True"
+        raise InvalidValueError(
+            "rows beside a private release are not protected by its noise, and a model of both would reveal them",
+            f"leave them out or, if these rows are public, give {Parameter('assume_public_sample', True)}",
         )
 
 

@@ -15,6 +15,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import difference, number, shortened
 from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
@@ -130,19 +131,22 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     wanted: list[Any] = [y] if isinstance(y, str | int) else list(y) if isinstance(y, list | tuple) else []
     if wanted and all(isinstance(name, str) for name in wanted):
         if columns is None:
-            raise ValueError(f"the table has no names of columns: say y=[{width - 1}] for the last one")
+            given = either(f"say y=[{width - 1}]", f"give --targets {width - 1}")
+            raise InvalidValueError("the table has no names of columns", f"{given} for the last one")
         found = by_name(read_columns(columns), wanted)
         if isinstance(columns, SchemaColumns):
             found = tuple(map(columns.first_number, found))
     elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
         found = tuple(i % width for i in wanted)
     else:
-        raise ValueError(
-            f"y must say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
-            f"not {shortened(y)}: arrays of targets go with arrays of rows"
+        which = either(
+            f"say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
+            f"not {shortened(y)}: arrays of targets go with arrays of rows",
+            "name columns of the sketch, or give their positions from 0",
         )
+        raise InvalidValueError(f"must {which}", parameter="y")
     if len(set(found)) < len(found):
-        raise ValueError(f"y names a column twice: {shortened(y)}")
+        raise InvalidValueError(f"names a column twice: {shortened(y)}", parameter="y")
     if len(found) == width:
         raise ValueError("all columns are targets: there are no features")
     return found
@@ -213,7 +217,8 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
-            raise ValueError(f"n_samples={n_rows} rows do not determine a regression: give at least 2")
+            rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
+            raise InvalidValueError(f"{rows} do not determine a regression", "give at least 2")
 
     def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
         """Learns from a sketch of which these columns are the targets."""

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.estimators.base.components import (
     SAMPLED_PER_COMPONENT,
@@ -54,7 +55,7 @@ from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.inference.calibration import WeightedRows
-from sketchlearn.inference.cells import NO_DISTANCES_OF_CELLS, Cells
+from sketchlearn.inference.cells import Cells, no_distances_of_cells
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.loop import Status
 from sketchlearn.inference.decoders.points import centroids, medians
@@ -93,7 +94,9 @@ class Clusters(FittedComponents):
     def check(self) -> None:
         super().check()
         if self.along is not None and not (np.all(np.isin(self.along, (0, 1))) and np.any(self.along == 0)):
-            raise ValueError("along must be 1 for columns that travel along and 0 for others, of which there are some")
+            raise InvalidValueError(
+                "must be 1 for columns that travel along and 0 for others, of which there are some", parameter="along"
+            )
         if self.units is not None and not np.all(self.units > 0):
             raise ValueError("units must be positive")
 
@@ -269,9 +272,12 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.normalize and self._directions is None:
-            raise ValueError("normalize needs cells: leave out decoder and n_directions")
+            raise InvalidValueError(
+                "needs cells", f"leave out decoder and {Parameter('n_directions')}", parameter="normalize"
+            )
         if self.along is not None and self._directions is None:
-            raise ValueError("along needs cells: give n_clusters a number, and leave out decoder and n_directions")
+            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and {Parameter('n_directions')}"
+            raise InvalidValueError("needs cells", remedy, parameter="along")
 
     @property
     def n_clusters_(self) -> int:
@@ -391,7 +397,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
             weights = sketch.kept.weights(float(sketch.count))
             return RowMean(float(weights @ self.row_values(state.model, sketch.kept.rows)), 0.0)
         if isinstance(self._loss, DistanceLoss):
-            return RowMean(withheld=NO_DISTANCES_OF_CELLS)
+            return RowMean(withheld=no_distances_of_cells())
         step = self.step_of(sketch)
         if step is not None and len(cells) == len(state.model.weights):
             # the cost of the partition is exact, and another step would gain about as much at most

@@ -21,7 +21,7 @@ from sketchlearn.inference.weighted_clusters import DistanceLoss, RowSample, Squ
 
 ROUNDS, STILL = 100, 1e-6
 LEAST_MOVE = 1e-12  # of the squared error: less is the rounding of points to float32
-LEAST_GAIN = 1e-5  # of the squared error, that is worth a pass over rows in memory: docs/decisions.md, "By cost"
+LEAST_GAIN = 1e-5  # of the squared error, that is worth a pass over rows in memory: docs/decisions/by-cost.md
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,18 @@ from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import Moments, part_of
-from sketchlearn.inference.tilting import Atoms, Column, WaveMeans, histogram_misfit, tilted_atoms, tilted_draws
+from sketchlearn.inference.tilting import (
+    Column,
+    SupportPoints,
+    WaveMeans,
+    histogram_residual,
+    tilted_draws,
+    tilted_points,
+)
 from sketchlearn.inference.weighted_clusters import (
     RowSample,
-    are_those_of_law,
-    clouds,
+    are_within_sampling_error,
+    cluster_gaussians,
     clusters_of_rows,
     has_less_risk,
     knows_more,
@@ -122,7 +129,7 @@ def _without_columns(task: Task, decoder: Decoder) -> Decoded:
     return replace(of_atoms, doubts=doubts_of_noise(task) or doubts_of_atoms(task, atoms, of_atoms))
 
 
-def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Callable[[], float]) -> bool:
+def _better(task: Task, found: Decoded, atoms: SupportPoints, centers: Double, left: Callable[[], float]) -> bool:
     """Whether a mixture is taken instead of atoms with these centers, which leave so much of the sketch.
 
     One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
@@ -146,7 +153,7 @@ def _better(task: Task, found: Decoded, atoms: Atoms, centers: Double, left: Cal
 def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
     """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
     rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
-    if histogram_misfit(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
+    if histogram_residual(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
         return False
     return relative_left <= LESS_LEFT_RATIO or task.risk(rows, found.centers) <= FAR_LESS_RISK_RATIO * risk
 
@@ -161,7 +168,7 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
     if near.status is Status.EXPLAINED:
         found = _of_mixture(task, _efficient(task, near))
         if knows_more(task.sketch, sample):
-            if are_those_of_law(sample, found.centers, own, task.loss):
+            if are_within_sampling_error(sample, found.centers, own, task.loss):
                 return found
             joined = are_few(len(sample.rows), task.sketch) and len(points().rows) > len(sample.rows)
             if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
@@ -193,7 +200,7 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
 
 
 def _explained(
-    task: Task, atoms: Atoms, centers: Double, left: Callable[[], float], decoder: Decoder
+    task: Task, atoms: SupportPoints, centers: Double, left: Callable[[], float], decoder: Decoder
 ) -> tuple[Decoded | None, RowSample | None]:
     """Clusters of a mixture of a private sketch, or that may explain an exact one; None where that is hopeless.
 
@@ -224,7 +231,7 @@ def _explained(
     return None, replace(sample, rows=WeightedRows.of(rows, np.concatenate([atoms.points.weights, half])))
 
 
-def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
+def _atoms(task: Task, columns: Sequence[Column]) -> SupportPoints:
     operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
@@ -232,7 +239,7 @@ def _atoms(task: Task, columns: Sequence[Column]) -> Atoms:
     if outline is None and part_of(task.sketch, SecondMoments) is not None:
         deviations = np.sqrt([column.spread for column in columns])
         correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
-    return tilted_atoms(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
+    return tilted_points(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
 
 
 def _efficient(task: Task, outcome: Outcome) -> Outcome:
@@ -247,7 +254,7 @@ def _efficient(task: Task, outcome: Outcome) -> Outcome:
     return replace(outcome, mixture=found, cost=cost, misfit=task.problem.misfit(cost))
 
 
-def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) -> Atoms | None:
+def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) -> SupportPoints | None:
     """Atoms drawn from a density of many components, where a private sketch shows much that a mixture leaves.
 
     None, if that leaves hardly less of the sketch than what is known so far.
@@ -276,14 +283,14 @@ def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
 
 def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
     centers, shares = clusters_of_rows(sample, task.k, task.loss, task.rng)
-    density = clouds(centers, sample.rows)
+    density = cluster_gaussians(centers, sample.rows)
     own = task.problem.in_own_units(DiagonalGaussian(), *density.parts())
     cost = task.problem.target.cost(own)
     outcome = Outcome(own, cost, task.problem.misfit(cost), 0, status)
     return Decoded(centers, shares, density, outcome, points=sample.rows)
 
 
-def _left_by_atoms(task: Task, atoms: Atoms) -> float:
+def _left_by_atoms(task: Task, atoms: SupportPoints) -> float:
     means = WaveMeans(Target.of(task.sketch)).some(_compared(task))
     left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
     return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called, either
 from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.calibration import WeightedRows
@@ -17,9 +18,10 @@ from sketchlearn.inference.decoders.density import error_of_noise
 from sketchlearn.inference.decoders.loop import Outcome, Progress, Status
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.errors.means import keep_rows
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import part_of
-from sketchlearn.inference.tilting import Atoms, Column
+from sketchlearn.inference.tilting import Column, SupportPoints
 from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss
 from sketchlearn.sketch.sums import Sketch
 
@@ -104,7 +106,6 @@ def reduced_in_units(
 # Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
 MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
 BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
-KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500), or give some with sample=rows"
 RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
 LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
 HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
@@ -115,11 +116,15 @@ MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 an
 MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
 
 
-def doubts_of_atoms(task: Task, atoms: Atoms, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
+def _keep_rows() -> str:
+    return f"{keep_rows()}, or give some with {either('sample=rows', '--sample FILE')}"
+
+
+def doubts_of_atoms(task: Task, atoms: SupportPoints, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
     """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
-    remedy = RELEASE_MORE if task.private else KEEP_ROWS
+    remedy = RELEASE_MORE if task.private else _keep_rows()
     doubts = []
     if not atoms.explain:
         doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
@@ -145,21 +150,21 @@ def judgeable(task: Task, found: Decoded) -> Decoded:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED and not task.private and outcome.misfit > MOST_MISFIT:
         misfit = f"no mixture was found that explains the sketch (misfit {in_digits(outcome.misfit)})"
-        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {KEEP_ROWS}, or {outcome.advice}",))
+        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {_keep_rows()}, or {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED or task.many_records:
         return replace(found, doubts=doubts_of_noise(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
         f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
-        "sketch alone: keep rows beside it with design(..., rows=500), give some with sample=rows, or ask for fewer "
-        "clusters"
+        f"sketch alone: keep rows beside it with {called('design', '...', rows=500)}, give some with "
+        f"{either('sample=rows', '--sample FILE')}, or ask for fewer clusters"
     )
     return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))
 
 
 def doubts_of_rows(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
     """What to say of clusters of given rows, which may miss what is rare and far away."""
-    remedy = "give more rows, or keep some with design(..., rows=500)"
+    remedy = f"give more rows, or keep some with {called('design', '...', rows=500)}"
     rows, doubts = sample.scaled_rows(), []
     sizes = np.bincount(nearest(rows.rows, sample.scaled(found.centers))[0], minlength=task.k)
     if sizes.min() < LEAST_SAMPLE_ROWS:

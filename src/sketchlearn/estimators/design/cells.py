@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.design import frequencies as laws
 from sketchlearn.estimators.design.frequencies import AUTO
@@ -33,7 +34,7 @@ from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
 from sketchlearn.rows.source_base import by_name
 from sketchlearn.sketch.priority_sample import Keeping
 
-WIDE = 64  # Rows of more columns are projected: docs/decisions.md has both ways side by side.
+WIDE = 64  # Rows of more columns are projected: docs/decisions/ has both ways side by side.
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2  # Each cluster of the sample is cut in two; in four gave about the same.
@@ -90,7 +91,8 @@ def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tu
     wanted: list[Any] = [along] if isinstance(along, str | int | np.integer) else list(along)
     if all(isinstance(name, str) for name in wanted):
         if columns is None:
-            raise ValueError(f"the columns have no names: give their positions, such as along=[{width - 1}]")
+            such = either(f"along=[{width - 1}]", f"--along {width - 1}")
+            raise InvalidValueError("the columns have no names", f"give their positions, such as {such}")
         which = by_name(read_columns(columns), wanted)
         if isinstance(columns, SchemaColumns):
             sizes = [len(column.encoded_names) for column in columns.schema.columns]
@@ -98,9 +100,11 @@ def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tu
     elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
         which = tuple(int(i) % width for i in wanted)
     else:
-        raise ValueError(f"along must be names of columns, or their positions, not {shortened(along)}")
+        raise InvalidValueError(
+            f"must be names of columns, or their positions, not {shortened(along)}", parameter="along"
+        )
     if len(set(which)) < len(which):
-        raise ValueError(f"along names a column twice: {shortened(along)}")
+        raise InvalidValueError(f"names a column twice: {shortened(along)}", parameter="along")
     if len(which) == width:
         raise ValueError("all columns travel along: leave some to cluster on")
     return tuple(sorted(which))

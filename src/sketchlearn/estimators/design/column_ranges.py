@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import either
 from sketchlearn.core.messages import in_digits
 from sketchlearn.estimators.base.state import Glimpse
 from sketchlearn.estimators.design.frequencies import plain
@@ -166,9 +167,10 @@ def _pairs_instead(bounds: Any) -> str:
 
 def checked_bounds(bounds: Any) -> tuple[Double, Double]:
     """Lowest and highest values of columns, as arrays of equal length."""
-    message = (
+    message = either(
         "bounds must be two lists, (lows, highs): the lowest value of each column, then the highest of each; "
-        f"all finite, each lowest below its highest{_pairs_instead(bounds)}"
+        f"all finite, each lowest below its highest{_pairs_instead(bounds)}",
+        "--bounds must be LOW,HIGH for all columns, or LOW,HIGH;LOW,HIGH;... for each: finite, each LOW below its HIGH",
     )
     try:
         lowest, highest = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in bounds)

@@ -1,4 +1,4 @@
-"""Which way rows at hand are learned from, by what it is predicted to cost: docs/decisions.md, "By cost".
+"""Which way rows at hand are learned from, by what it is predicted to cost: docs/decisions/by-cost.md.
 
 All ways read the rows once, at about the same cost. From random frequencies a decoder then finds the model, in seconds
 for hundreds of parameters; at a pilot, the model of a sample, the sums of all rows are one step of Lloyd's algorithm or

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import shortened, truth, whole
 from sketchlearn.estimators.base.state import Glimpse
 from sketchlearn.estimators.base.supervised import positions
@@ -47,7 +48,7 @@ from sketchlearn.sketch.ledger import ADD_REMOVE
 from sketchlearn.sketch.priority_sample import MOST_KEPT
 from sketchlearn.sketch.sums import Sketch
 
-NEED_SAMPLE = "rows and standardize need a sample: bounds do not tell how the records lie"
+UNKNOWN_PLACES = "bounds do not tell how the records lie"
 GENERATOR, ICA, KERNEL, MOMENTS, SUBSPACES = "generator", "ica", "kernel", "moments", "subspaces"
 
 
@@ -192,9 +193,9 @@ def design(
         _leave_out(task, n_frequencies=n_frequencies, **sizes)
         operator = _cumulants(sample, n_components, representative, seed, n_kept)
     if along is not None and (operator is not None or isinstance(sample, Sketch)):
-        raise ValueError("along is for clusters of a sample of rows: leave it out")
+        raise InvalidValueError("is for clusters of a sample of rows", "leave it out", parameter="along")
     if targets is not None and task != KERNEL:
-        raise ValueError(f"targets are for task='kernel', not {task!r}")
+        raise InvalidValueError(f"targets are for {Parameter('task', KERNEL)}, not {task!r}")
     if operator is not None:
         return operator.with_origin(origin)
     fixed = None if n_frequencies is None else whole("n_frequencies", n_frequencies)
@@ -211,9 +212,11 @@ def design(
         cells = _cells_of_sample(sampled, cells, along, n_directions, normalize=normalize)
         return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:
-        raise ValueError(NEED_SAMPLE)
+        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
     if sizes["subsample"]:
-        raise ValueError("subsample needs a sample here: from bounds, records contribute to all frequencies")
+        raise InvalidValueError(
+            "needs a sample here", "from bounds, records contribute to all frequencies", parameter="subsample"
+        )
     return _in_bounds(asked, cells, *checked_bounds(bounds), budget, along).with_origin(origin)
 
 
@@ -222,11 +225,12 @@ def _in_bounds(
 ) -> Operator:
     """An operator for rows within bounds: of random sums, if they have many columns, or of frequencies."""
     if along is not None:
-        raise ValueError("along needs a sample: bounds do not tell how the records lie")
+        raise InvalidValueError("needs a sample", UNKNOWN_PLACES, parameter="along")
     if cells is not None and cells.normalize:
-        raise ValueError("normalize needs a sample: without one, divide rows by their lengths before they are sketched")
+        remedy = "without one, divide rows by their lengths before they are sketched"
+        raise InvalidValueError("needs a sample", remedy, parameter="normalize")
     if cells is not None and cells.n_directions is not None and (asked.task != "kmeans" or not cells.n_directions):
-        raise ValueError("n_directions needs a sample here: bounds do not tell how the records lie")
+        raise InvalidValueError("needs a sample here", UNKNOWN_PLACES, parameter="n_directions")
     if cells is None or asked.task != "kmeans" or not cells.wanted(len(low)):
         return in_bounds(asked, low, high, budget)
     return sums_in_bounds(asked, low, high, budget, cells.n_directions)
@@ -257,17 +261,19 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any, along: bool
     """Cells of rows with many columns, if they suit what is asked for."""
     normalize, given = truth("normalize", normalize), isinstance(n_directions, int | np.integer)
     if not given and not (isinstance(n_directions, str) and n_directions == AUTO) and n_directions is not None:
-        raise ValueError(f"n_directions must be a whole number or auto, not {shortened(n_directions)}")
+        raise InvalidValueError(
+            f"must be a whole number or auto, not {shortened(n_directions)}", parameter="n_directions"
+        )
     suits = asked.task in ("kmeans", "mixture") and asked.n_frequencies is None
+    sizes = f"{Parameter('n_frequencies')}, wave and {Parameter('subsample')}"
     suits = suits and asked.wave == wave_from("exponential") and asked.subsample in (AUTO, None)
     if normalize and (not suits or n_directions is None):
-        raise ValueError("normalize is for clusters and mixtures: leave out n_frequencies, wave and subsample")
+        raise InvalidValueError("is for clusters and mixtures", f"leave out {sizes}", parameter="normalize")
     if along and (not suits or n_directions is None or normalize or asked.task != "kmeans"):
-        raise ValueError(
-            "along is for clusters in cells: leave out normalize, n_frequencies, wave, subsample and n_directions=None"
-        )
+        others = f"{Parameter('normalize')}, {sizes.replace(' and', ',')} and {Parameter('n_directions', None)}"
+        raise InvalidValueError("is for clusters in cells", f"leave out {others}", parameter="along")
     if given and not suits:
-        raise ValueError("n_directions is for clusters and mixtures: leave out n_frequencies, wave and subsample")
+        raise InvalidValueError("is for clusters and mixtures", f"leave out {sizes}", parameter="n_directions")
     if not suits or n_directions is None:
         return None
     p = whole("n_directions", n_directions, 0, MOST_DIRECTIONS) if given else None
@@ -279,7 +285,7 @@ def _cells_asked(asked: Asked, n_directions: Any, *, normalize: Any, along: bool
 def _checked_kept(rows: Any, bounds: Any) -> int | None:
     """How many rows each sketch shall keep."""
     if rows is not None and bounds is not None:
-        raise ValueError(NEED_SAMPLE)
+        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
     return None if rows is None else whole("rows", rows, most=MOST_KEPT)
 
 
@@ -306,7 +312,9 @@ def _moments_in_directions(
 ) -> SomeDirections:
     p = whole("n_directions", n_directions, most=MOST_DIRECTIONS)
     if sample is None or n_kept is not None:
-        raise ValueError("n_directions of moments needs a sample, and keeps no rows: leave out bounds and rows")
+        raise InvalidValueError(
+            "of moments needs a sample, and keeps no rows", "leave out bounds and rows", parameter="n_directions"
+        )
     with one_blas_thread():
         return moments_in_directions(rows_of(sample, seed, MOST_ROWS, representative), p, seed)
 
@@ -324,7 +332,7 @@ def _for_generators(
             sampled = rows_of(sample, waves[-1], MOST_ROWS, representative)
             return generator_operators.on_sample(sampled, n_directions, *waves)
     if n_directions not in (AUTO, None):
-        raise ValueError("n_directions needs a sample here: bounds do not tell how the records lie")
+        raise InvalidValueError("needs a sample here", UNKNOWN_PLACES, parameter="n_directions")
     low, high = checked_bounds(bounds)
     return generator_operators.waves_in_bounds(low, high, *waves)
 
@@ -355,7 +363,9 @@ def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | Non
     elif "bounds" in kind().get_params():
         estimator, glimpse = kind(bounds=bounds), _nothing(bounds)
     else:
-        raise ValueError(f"task {task!r} needs a sample of rows: it does not take bounds")
+        raise InvalidValueError(
+            f"{either(f'task {task!r}', f'--task {task}')} needs a sample of rows", "it does not take bounds"
+        )
     operator: Operator = estimator.design_operator(glimpse, np.random.default_rng(seed))
     return operator
 
@@ -364,7 +374,7 @@ def _leave_out(task: str, **given: Any) -> None:
     """Refuses arguments that a task has no use for."""
     for name, value in given.items():
         if value:
-            raise ValueError(f"task={task!r} has one size for all: leave out {name}")
+            raise InvalidValueError("has one size for all", f"leave out {Parameter(name)}", Parameter("task", task))
 
 
 def _leave_out_of_sketch(task: str, subsample: Any, n_directions: Any, **given: Any) -> None:
@@ -381,10 +391,15 @@ def _cumulants(
     sample: Any, n_components: int | None, representative: bool | None, seed: int, n_kept: int | None
 ) -> Concatenated:
     if sample is None:
-        raise ValueError("task 'ica' needs a sample of rows: bounds do not tell which components there are")
+        raise InvalidValueError(
+            f"{either(f'task {ICA!r}', f'--task {ICA}')} needs a sample of rows",
+            "bounds do not tell which components there are",
+        )
     glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
     d = glimpse.rows.shape[1]
     if n_components is not None and whole("n_components", n_components) > d:
-        raise ValueError(f"n_components={n_components} must be at most the number of columns, {d}")
+        raise InvalidValueError(
+            f"must be at most the number of columns, {d}", parameter=Parameter("n_components", n_components)
+        )
     operator = cumulant_features(glimpse, np.random.default_rng(seed), n_components)
     return operator if n_kept is None else keeping_rows(operator, glimpse, n_kept)

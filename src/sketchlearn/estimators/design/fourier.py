@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import whole
@@ -255,7 +256,10 @@ def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int 
     rows, d = sampled.rows, sampled.rows.shape[1]
     some = thinned(rows, MOST_ROWS)
     if standardize and asked.task not in CLUSTERS:
-        raise ValueError(f"standardize is for clusters: task {asked.task!r} gives the same result in any units")
+        task = either(f"task {asked.task!r}", f"--task {asked.task}")
+        raise InvalidValueError(
+            "is for clusters", f"{task} gives the same result in any units", parameter="standardize"
+        )
     metric = None  # units of squared errors; mixtures measure in none
     if asked.task in CLUSTERS:
         metric = deviations(some) if standardize else np.ones(d)

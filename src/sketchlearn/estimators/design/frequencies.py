@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.design.sample_summary import Summary, cluster_shapes
@@ -20,8 +21,8 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.features.waves import Exponential, Wave
 from sketchlearn.inference.decoders.problem import FREQUENCIES_PER_PARAMETER, coarseness
 from sketchlearn.privacy.forecast import Forecast, forecast
-from sketchlearn.privacy.noise_plan import check_neighbors, checked_budget
-from sketchlearn.sketch.ledger import ADD_REMOVE
+from sketchlearn.privacy.noise_plan import checked_budget
+from sketchlearn.sketch.ledger import ADD_REMOVE, check_neighbors
 
 LOOSE_BOUNDS_FACTOR = 2.0  # Bounds may be that many times too wide, and more at a price.
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
@@ -121,11 +122,13 @@ def budget_of(bounds: Any, n_rows: int | None, epsilon: float | None, delta: flo
     """What a private release will spend; None if no epsilon is given."""
     if epsilon is None:
         if delta or neighbors != ADD_REMOVE or (n_rows is not None and bounds is not None):
-            given = "delta and neighbors" if bounds is None else "n_rows, delta and neighbors"
+            given = "delta and neighbors" if bounds is None else f"{Parameter('n_rows')}, delta and neighbors"
             raise ValueError(f"{given} are for private releases: give epsilon, too")
         return None
     if bounds is None or n_rows is None:
-        raise ValueError("a design for private releases looks at no rows: give bounds, and n_rows (an estimate)")
+        raise InvalidValueError(
+            "a design for private releases looks at no rows", f"give bounds, and {Parameter('n_rows')} (an estimate)"
+        )
     return Budget(whole("n_rows", n_rows), *checked_budget(epsilon, delta), check_neighbors(neighbors))
 
 
@@ -226,7 +229,7 @@ def plain(values: Double) -> tuple[float, ...]:
 
 
 AUTO = "auto"
-EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisions.md)
+EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisions/)
 MOST_EXCESS = 2e-4  # of the squared error: a tenth of what results are held to, beside k-means of all rows
 WORTHWHILE_FEATURES = 2e8  # of all records: fewer take a third of a second, less than decoding does
 FEWEST_TOUCHED = 25  # Fewer save little: centring, hashing and sorting a record take as long as forty features.
@@ -239,9 +242,9 @@ def checked_subsample(subsample: Any) -> int | str | None:
     if subsample is None or (isinstance(subsample, str) and subsample == AUTO):
         return None if subsample is None else AUTO
     if isinstance(subsample, str):
-        raise ValueError(
-            'subsample must be "auto", None for all frequencies, or how many of them a record touches, '
-            f"not {shortened(subsample)}"
+        first = either('"auto", None for all frequencies,', "auto, all")
+        raise InvalidValueError(
+            f"must be {first} or how many of them a record touches, not {shortened(subsample)}", parameter="subsample"
         )
     return whole("subsample", subsample)
 
@@ -266,7 +269,8 @@ def warn_of_repetitions(rows: Double, n_frequencies: int, n_components: int, sub
     if EXCESS_PER_CLUSTER * n_components * (n_frequencies / subsample - 1) / distinct > MOST_WARNED_EXCESS:
         warn_caller(
             f"the rows repeat, as if there were about {in_digits(distinct, 2)} distinct ones, and equal rows "
-            f"contribute to the same frequencies: with subsample={subsample} clusters are less exact; leave it out"
+            f"contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less exact; "
+            "leave it out"
         )
 
 

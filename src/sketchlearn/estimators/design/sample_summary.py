@@ -33,7 +33,7 @@ STARTS = 3  # of k-means
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
 MOST_SHAPES = 20  # The JSON form of an operator stays small.
 ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
-LEAST_VARIANCE = 1e-6  # of a mixture's component, in the mean variance of the columns
+COVARIANCE_FLOOR = 1e-6  # of a mixture's component, in the mean variance of the columns
 SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
 
 
@@ -211,7 +211,7 @@ def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> t
         return ()
     mean_variance = float(np.mean(rows.var(axis=0)))
     mixture = GaussianMixture(k, covariance_type="full" if full else "diag", max_iter=SHAPE_ITERATIONS)
-    mixture.set_params(n_init=SHAPE_STARTS, reg_covar=LEAST_VARIANCE * mean_variance, random_state=seed % 2**32)
+    mixture.set_params(n_init=SHAPE_STARTS, reg_covar=COVARIANCE_FLOOR * mean_variance, random_state=seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # also: fewer distinct rows than clusters
         mixture.fit(thinned(rows, MOST_ROWS))

@@ -26,6 +26,7 @@ from sketchlearn.core.containers import (
     from_document,
     to_document,
 )
+from sketchlearn.core.errors import Parameter, either
 from sketchlearn.core.limits import Cost, FormatError, check_cost, loading
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.packages import required
@@ -131,7 +132,8 @@ def restore(estimator: Estimator, data: bytes) -> Estimator:
     header = Header.of(data)
     document = from_document(header.entry, MODEL, MODEL_VERSION)
     if document.get("own_network") is not False and estimator.network is None:
-        raise FormatError("its network is its maker's own: give SketchGenerator(network).load_weights(path)")
+        remedy = either("give SketchGenerator(network).load_weights(path)", "use it in Python")
+        raise FormatError("its network is its maker's own", remedy)
     try:
         made = _filled(estimator.network, document, data, header.shapes)
         return estimator.with_model(made, document)
@@ -341,7 +343,7 @@ class SketchGenerator(LabelledEstimator):
             warn_caller(
                 f"about {1 / found.residual**2:.0f} rows suffice to distinguish generated rows from data (residual "
                 f"{in_digits(found.residual, 3)}; its square is {in_digits(found.misfit, 3)} times that of noise): try "
-                "a larger max_iter or network",
+                f"a larger {Parameter('max_iter')} or network",
                 ConvergenceWarning,
             )
         lift = Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng))

@@ -34,7 +34,7 @@ from sketchlearn.sketch.sums import Sketch
 DETAIL = (0.3, 40.0)  # lengths of frequencies, per standard deviation of a column
 DETAIL_IN_BOUNDS = (0.5, 64.0)  # per half the width of the bounds, which may be much wider than the records
 FREQUENCIES, FREQUENCIES_PER_COLUMN = 400, 100
-DIRECTIONS = 16  # of a network's output for many columns: docs/decisions.md compares other numbers
+DIRECTIONS = 16  # of a network's output for many columns: docs/decisions/ compares other numbers
 MORE_DIRECTIONS = 64  # in all: coordinates in the others are Gaussian, given those
 
 

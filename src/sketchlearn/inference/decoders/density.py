@@ -1,4 +1,4 @@
-"""A density from a sketch: one decoder, or several runs whose results are pooled where none explains the sketch."""
+"""A density from a sketch: one search, or several runs whose results are averaged if none fits the sketch."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sketchlearn.inference.decoders.loop import EXPLAINED, FEW_CLUSTERS, Decoder, Outcome, Progress, Status, decode
+from sketchlearn.inference.decoders.loop import FEW_CLUSTERS, Decoder, Outcome, Progress, Status, decode
 from sketchlearn.inference.decoders.problem import MOST_ATOMS, Problem
 from sketchlearn.inference.decoders.refinement import best_weights, refine
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
-MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter for more components than clusters
+MOST_RUNS, MOST_LARGE_RUNS = 16, 4  # the latter with more components than clusters
 SAME_COST_RATIO = 1.002  # Runs whose costs differ less ended in the same place.
-LOW_MISFIT = 1.1  # Two runs that agree on a higher one may both be wrong.
+LOW_MISFIT = 1.1  # Two runs that agree on a larger residual may both be wrong.
 COMPONENTS_PER_CLUSTER = (1, 2, 3)
-PARAMETERS_PER_NUMBER = 0.25  # of the sketch, for more than k components of one shape
-LEAST_GAIN_OF_PRICE = 0.5  # Clusters that gain less of their parameters' price count as hidden by the noise.
+PARAMETERS_PER_NUMBER = 0.25  # of the sketch; more than k components of one shape need as many numbers
+LEAST_RELATIVE_GAIN = 0.5  # Clusters that gain less, relative to their parameters' price, are hidden by the noise.
 REFINEMENT_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A fitted mixture, its squared residual in units of the noise, and the same with a price for its parameters."""
+    """A fitted mixture, its squared residual in units of the noise, and the residual plus a price of parameters."""
 
     outcome: Outcome
     residual: float
@@ -37,9 +37,9 @@ def fit_in_noise(
 ) -> tuple[Mixture, Outcome]:
     """A mixture in the units of the data, and its outcome.
 
-    Noise leaves a wrong mixture a cost near that of the right one, so that only the lowest cost of several runs tells.
-    Each size, with one shape for all components and then with one for each, is a candidate; that with the lowest
-    squared residual in units of the noise, plus the logarithm of the number of values per parameter, is taken.
+    With noise, the cost of a wrong mixture is near that of the right one: several runs are needed. Mixtures of each
+    size, with one shape for all components or one for each, are compared by the squared residual in units of the noise
+    plus log(number of values) per parameter.
     """
     best: Candidate | None = None
     for size in COMPONENTS_PER_CLUSTER:
@@ -53,9 +53,9 @@ def fit_in_noise(
     assert best is not None
     outcome, one = best.outcome, _one_gaussian(problem)
     if problem.n_components > 1 and best.criterion > one.criterion:
-        # noise alone makes a parameter gain 1, and the choice of the best run some more
+        # a parameter gains 1 from noise alone, and some more from the choice of the best run
         gained, price = one.residual - best.residual, best.criterion - best.residual
-        nothing = gained < LEAST_GAIN_OF_PRICE * price or not np.any(outcome.mixture.weights)
+        nothing = gained < LEAST_RELATIVE_GAIN * price or not np.any(outcome.mixture.weights)
         outcome = replace((one if nothing else best).outcome, status=Status.HIDDEN)
     return problem.in_data_units(outcome.mixture.heavy()), outcome
 
@@ -63,7 +63,7 @@ def fit_in_noise(
 def _candidates(
     problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None
 ) -> Iterator[Candidate]:
-    """Mixtures of one size: with a common shape, and with shapes of their own."""
+    """Mixtures of one size: with a common shape, and with own shapes."""
     k, d = problem.n_atoms, problem.target.n_features
     if k > problem.n_components and k * (d + 1) + d > PARAMETERS_PER_NUMBER * problem.target.n_numbers:
         return
@@ -76,47 +76,45 @@ def _candidates(
     yield _judged(problem, common)
     mixture = common.mixture
     if mixture.model.tied and len(mixture) * (2 * d + 1) <= PARAMETERS_PER_NUMBER * problem.target.n_numbers:
-        own, cost, done = refine(problem.target, mixture.untied(), problem.box, iterations=REFINEMENT_ITERATIONS)
-        yield _judged(problem, replace(common, mixture=own, cost=cost, iterations=common.iterations + done))
+        yield _judged(problem, common.refined(problem, mixture.untied(), REFINEMENT_ITERATIONS))
 
 
 def _judged(problem: Problem, outcome: Outcome) -> Candidate:
-    """The candidate: each parameter costs the logarithm of the number of values, as far as weights let them count."""
+    """The candidate: each parameter costs the logarithm of the effective number of values."""
     target, fewer = problem.target, problem.concentration
     residual = outcome.cost * len(target) / (target.noise / 2 * fewer)
     price = math.log(target.n_numbers / fewer) * problem.n_parameters(outcome.mixture)
-    misfit = problem.misfit(outcome.cost)
-    status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
-    return Candidate(replace(outcome, misfit=misfit, status=status), residual, residual + price)
+    outcome = Outcome.of(problem, outcome.mixture, outcome.cost, outcome.iterations, outcome.status)
+    return Candidate(outcome, residual, residual + price)
 
 
 def _one_gaussian(problem: Problem) -> Candidate:
-    """The Gaussian that was read off the sketch, as if it were as good as one that is fitted to all frequencies."""
+    """The Gaussian of all records, with the cost of one that is fitted to all frequencies."""
     _, cost, done = refine(problem.target, problem.one_gaussian, problem.box, iterations=REFINEMENT_ITERATIONS)
-    return _judged(problem, Outcome(problem.one_gaussian, cost, problem.misfit(cost), done, Status.REFINED))
+    return _judged(problem, Outcome.of(problem, problem.one_gaussian, cost, done))
 
 
 def error_of_noise(target: Target, n_clusters: int) -> float:
-    """About the squared error that a release's noise causes in a center, in squared widths of its cluster.
+    """The approximate squared error of a center due to a release's noise, in squared widths of its cluster.
 
-    It is what estimators/design/frequencies.py forecasts, with lengths of frequencies in a ratio of ten; it holds for
-    each column, and for the relative increase of the k-means cost.
+    It is that of each column, and the relative increase of the k-means cost, if lengths of frequencies have a ratio of
+    ten; estimators/design/frequencies.py forecasts it.
     """
     return 4 * math.log(10) * target.n_features * n_clusters**2 * target.released / target.n_numbers
 
 
-RUNS, SMALL_RUNS = 3, 7  # the latter where the sketch determines fewer components than one would fit
-FIRST_STEPS = 3  # of a search from a start: letters had 1.027 without any, 1.022 with three and 1.022 with all
-PROMISING_MISFIT = 3.0  # after those: sketches that were explained in the end had less
+RUNS, SMALL_RUNS = 3, 7  # the latter for small sketches
+FIRST_STEPS = 3  # of a search from a known start: letters had 1.027 with none, 1.022 with three and with all
+PROMISING_MISFIT = 3.0  # after those: good fits in the end had less
 STRETCHING_ITERATIONS = 150
 START_STRETCH = 0.7  # deviations of a component
 COMPARABLE_COST_RATIO = 1.4  # Runs whose costs are at most this many times the lowest are pooled.
 SIGNIFICANT_DEVIATIONS = 3.0  # of the weight that noise gives to a component
-CLEANINGS = 2  # times that a one-bit or modulo sketch is freed of its wave's harmonics, as far as they are known
+CLEANINGS = 2  # how often the harmonics of a one-bit or modulo wave are subtracted
 
 
 def cleaned(problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None) -> Problem:
-    """The problem less the harmonics of a one-bit or modulo wave, as a first fit predicts them."""
+    """The problem without the harmonics of a one-bit or modulo wave, which a first fit predicts."""
     given, searchers = problem, _searchers(problem, decoder)
     for _ in range(CLEANINGS if problem.target.harmonics else 0):
         outcomes = [decode(searcher, problem, rng, progress=progress) for searcher in searchers]
@@ -135,10 +133,10 @@ def fit_density(
 def pooled_density(
     problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None = None
 ) -> tuple[Mixture, Outcome]:
-    """The same from as many components as the sketch determines, whatever noise it has.
+    """A mixture of as many components as the sketch determines, and the best outcome.
 
-    Where no mixture explains the sketch, or a small sketch determines few components, a search ends in one of many
-    solutions of about the same cost: their average is a better density than any of them.
+    Without a good fit, or with a small sketch, a search ends in one of many solutions of about the same cost: their
+    average is a better density than each of them.
     """
     small = problem.target.released > 0 or problem.n_atoms < MOST_ATOMS * problem.n_components
     searchers = _searchers(problem, decoder) if small else [decoder]
@@ -160,7 +158,7 @@ def continued_density(
 ) -> tuple[Mixture, Outcome]:
     """A mixture in the units of the data, and its outcome, by a search from an outcome.
 
-    It ends after a few steps, unless they lead to a mixture that nearly explains the sketch.
+    It ends after a few steps, unless the fit is good or nearly so.
     """
     outcome = decode(decoder, problem, rng, progress=progress, start=start, steps=FIRST_STEPS)
     if outcome.status is not Status.EXPLAINED and outcome.misfit <= PROMISING_MISFIT:
@@ -169,9 +167,9 @@ def continued_density(
 
 
 def _significant(problem: Problem, mixture: Mixture) -> Mixture:
-    """The components that weigh more than sampling noise lets a component weigh anywhere.
+    """The components with significant weights.
 
-    Those left out are light, but many, and far from all clusters: they drew centers to themselves (k = 100, d = 2).
+    Light ones far from all clusters attracted centers (k = 100, d = 2).
     """
     noise = np.sqrt(problem.target.noise / len(problem.target))
     heavy = mixture.weights > min(SIGNIFICANT_DEVIATIONS * noise, 0.1 * mixture.weights.max())
@@ -179,14 +177,14 @@ def _significant(problem: Problem, mixture: Mixture) -> Mixture:
 
 
 def _searchers(problem: Problem, decoder: Decoder) -> list[Decoder]:
-    """The decoder, and the one that sees other starts, unless there are too many clusters for it."""
+    """The decoder and the one that alternates with it, unless there are too many clusters for that."""
     return [decoder, decoder.other] if decoder.other and problem.n_components <= FEW_CLUSTERS else [decoder]
 
 
 def stretched(problem: Problem, outcome: Outcome) -> Outcome:
-    """The outcome refined with components that each stretch along a direction of their own.
+    """The outcome refined with a direction of additional variance for each component.
 
-    Each direction starts where it lowers the cost fastest: psi changes by (f . omega)^2 / 2, the cost by f' H f.
+    Each direction f starts where the cost decreases fastest: psi changes by (f . omega)^2 / 2, the cost by f' H f.
     """
     target, mixture = problem.target, outcome.mixture
     shapes = np.broadcast_to(mixture.shapes, (len(mixture), target.n_features))
@@ -198,10 +196,7 @@ def stretched(problem: Problem, outcome: Outcome) -> Outcome:
     along = START_STRETCH * np.sqrt(shapes.mean(axis=1, keepdims=True)) * steepest
     longer = replace(mixture, model=StretchedGaussian(), shapes=np.concatenate([shapes, along], axis=1))
     longer = replace(longer, weights=best_weights(target, longer))
-    longer, cost, done = refine(target, longer, problem.box, iterations=STRETCHING_ITERATIONS)
-    misfit = problem.misfit(cost)
-    status = Status.EXPLAINED if misfit <= EXPLAINED else outcome.status
-    return Outcome(longer, cost, misfit, outcome.iterations + done, status)
+    return outcome.refined(problem, longer, STRETCHING_ITERATIONS)
 
 
 def pooled(mixtures: list[Mixture]) -> Mixture:

@@ -26,29 +26,28 @@ from sketchlearn.inference.decoders.refinement import (
     levenberg_marquardt,
 )
 from sketchlearn.inference.decoders.target import Target
-from sketchlearn.inference.distributions import DiagonalGaussian, Mixture, Model
+from sketchlearn.inference.distributions import DiagonalGaussian, Mixture, Model, merge_components
 from sketchlearn.kernels.dispatch import one_blas_thread
 
 MOST_FREQUENCIES = 2200
 BLURS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
 STEPS_PER_BLUR = 5
-LEAST_WEIGHT = 1e-3  # A component that came to nothing may be needed at the next blur.
-DESIGN_ROWS = 20_000  # that an operator for mixtures is designed on, where there are as many
+LEAST_WEIGHT = 1e-3  # A component without weight may be needed at the next blur.
+DESIGN_ROWS = 20_000  # of the sample of a design for mixtures
 DENSITY_SAMPLES = 2000
-SEARCHES = 3  # What is likeliest under a coarse density is not always what fits best.
+SEARCHES = 3  # The likeliest mixture under a coarse density does not always fit best.
 MOST_ROUNDS, MOVES_PER_ROUND, PLACES_PER_COMPONENT = 40, 15, 4  # of the search for places
 LEAST_DENSITY_SHARE = 1e-12  # of a row
 LEAST_GAIN = 1e-3  # nats per row that a move must gain
 
 
 def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.random.Generator) -> Mixture:
-    """The mixture with the shapes of clusters that the operator declares, as far as the sketch agrees with them.
+    """The mixture with the operator's declared shapes of clusters, if that fits the sketch better.
 
-    The density, of diagonal Gaussians, is as coarse as the frequencies in all directions are short, and so is
-    `mixture`. The declared shapes, blurred as the density is, are put where they are likeliest under it. Then the blur
-    is withdrawn step by step, and locations settle where ever longer frequencies put them. Were the shapes free
-    meanwhile, they would collapse onto whatever is concentrated most. A mixture that the sketch contradicts more than
-    the one at the start, because the records are not those that the operator was made for, is not returned.
+    The density, of diagonal Gaussians, is coarse, and so is `mixture`. The declared shapes, blurred like the density,
+    are placed where they are likeliest under it. Then the blur is removed step by step while locations are refined;
+    free shapes would collapse meanwhile. Records unlike the design's sample may not have such shapes: then the fit is
+    worse and `mixture` is returned.
     """
     declared = problem.plain.shapes
     blur = np.diag(np.average(density.shapes, axis=0, weights=density.weights))
@@ -62,7 +61,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
         placed = replace(mixture, weights=weights, locations=locations)
         found.append(_unblurred(target, placed, shapes, blur, whitening))
     best, cost = min(found, key=lambda fit: fit[1])
-    # misfits are errors of the model: they count as noise when the sketch is weighed against the declared shapes
+    # a poor fit is an error of the model, and counts as noise relative to the declared shapes
     hold = cost / target.n_numbers * DESIGN_ROWS / len(mixture)
     best, cost = levenberg_marquardt(target, best, whitening, iterations=STEPS_PER_BLUR, hold=hold)
     coarse = levenberg_marquardt(target, mixture, whitening, iterations=0)[1]
@@ -72,7 +71,7 @@ def sharpened(problem: Problem, mixture: Mixture, density: Mixture, rng: np.rand
 def _unblurred(
     target: Target, mixture: Mixture, shapes: Double, blur: Double, whitening: Whitening
 ) -> tuple[Mixture, float]:
-    """The mixture with these shapes, its weights and locations refined as the blur is withdrawn; and its cost."""
+    """The mixture with these shapes, refined while the blur is removed; and its cost."""
     for part in BLURS:
         own = mixture.model.shapes_of(shapes + part * blur)
         mixture = replace(mixture, weights=np.maximum(mixture.weights, LEAST_WEIGHT), shapes=own)
@@ -81,7 +80,7 @@ def _unblurred(
 
 
 def _nearest(covariances: Double, others: Double) -> NDArray[np.int64]:
-    """Which of the others each covariance is nearest to in divergence, no two to the same if there are enough."""
+    """The nearest of the others to each covariance, in divergence; distinct ones if there are enough."""
     ratios = np.linalg.solve(others[None], covariances[:, None])
     divergence = 0.5 * (np.trace(ratios, axis1=2, axis2=3) - np.linalg.slogdet(ratios)[1])
     if len(others) < len(covariances):
@@ -99,7 +98,7 @@ class _Places:
         self.constants = np.sum(np.log(np.diagonal(self.inverses, axis1=1, axis2=2)), axis=1)
 
     def logarithms(self, component: int, points: Double) -> Double:
-        """Log-density of a component at each row, were it at each point: (rows, points)."""
+        """Log-density at each row of a component located at each point: (rows, points)."""
         inverse = self.inverses[component]
         rows, seen = self.rows @ inverse.T, points @ inverse.T
         squares = np.sum(rows**2, axis=1)[:, None] - 2 * rows @ seen.T + np.sum(seen**2, axis=1)
@@ -111,7 +110,7 @@ class _Places:
         return np.asarray(np.stack(own, axis=1) + np.log(np.maximum(weights, 1e-12)))
 
     def settle(self, weights: Double, locations: Double, steps: int) -> tuple[Double, Double, float]:
-        """Weights and locations after so many steps of EM, and the likelihood before the last one."""
+        """Weights and locations after EM steps, and the likelihood before the last one."""
         for _ in range(steps):
             parts = self.parts(weights, locations)
             total = logsumexp(parts, axis=1, keepdims=True)
@@ -124,7 +123,7 @@ class _Places:
         return weights, locations, likelihood
 
     def search(self, weights: Double, locations: Double, others: Double) -> tuple[Double, Double]:
-        """EM, then moves of one component to another place or exchanges of two, while that makes the rows likelier."""
+        """EM, then relocations of single components or exchanges of two, while the likelihood increases."""
         weights, locations, best = self.settle(weights, locations, 10)
         for _ in range(MOST_ROUNDS):
             for moved in self._moves(weights, locations, others)[:MOVES_PER_ROUND]:
@@ -161,20 +160,20 @@ class _Places:
         return [move[1:] for move in sorted(found, key=lambda move: -move[0])]
 
 
-#: frequencies at a time; the covariance of all errors is expensive to compute. In blocks of 500, covariances of
-#: overlapping components had 1.23 times the least error, in blocks of 1100 1.15
+#: frequencies per block, as the covariance of all errors is expensive. In blocks of 500, covariances of overlapping
+#: components had 1.23 times the least error, in blocks of 1100 1.15
 MOST_WHITENED = 1100
 EM_SAMPLES = 20_000
-TAIL_SHARE = 0.03  # The density knows little of its own tails, so EM sees some rows from all over.
-MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape that serves many components says little about any of them.
-HOPELESS_MISFIT = 30.0  # Above it, the covariance of the errors would make no difference.
-HOLD = 2.0  # 1 / squared deviation of the logarithms of variances from the common ones, where noise hides them
+TAIL_SHARE = 0.03  # of rows for EM from a wide Gaussian, as the density's tails are unreliable
+MOST_COMPONENTS_PER_SHAPE = 2  # A declared shape of many components describes none of them well.
+HOPELESS_RESIDUAL = 30.0  # squared, per degree of freedom: above it, no refinement reached a good fit
+HOLD = 2.0  # prior precision of log-variances around the common ones, for private sketches
 LEAST_RELATIVE_VARIANCE = 1e-3  # of a component, relative to the density's average component
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A mixture in the units of the data, its fit test, and how the search went."""
+    """A mixture in the units of the data, its goodness of fit, and the outcome of the search."""
 
     mixture: Mixture
     test: FitTest
@@ -189,16 +188,15 @@ def fit_mixture(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> MixtureFit:
-    """The mixture of k components of `model`, which is in the units of the data, that the sketch tells of.
+    """The mixture of k components of `model`, which is in the units of the data, from a sketch.
 
-    Where the fit test fails, no such mixture explains the sketch, and matching the sketch more closely would make the
-    mixture worse: the best likelihood under the fitted density is returned instead, sharpened where the operator
-    knows of flatter clusters.
+    Where the fit is poor, matching the sketch more closely would make the mixture worse: the mixture of greatest
+    likelihood under the fitted density is returned instead, sharpened if the operator declares flatter clusters.
     """
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     k = problem.n_components
-    if outcome.status is Status.HIDDEN:  # narrow components in wrong places: hundreds of nats per row were lost
+    if outcome.status is Status.HIDDEN:  # narrow components in wrong places lost hundreds of nats per row
         density = problem.in_data_units(problem.one_gaussian)
     density = with_components(density, k)
     with one_blas_thread():
@@ -220,60 +218,14 @@ def fit_mixture(
 
 
 def with_components(density: Mixture, k: int) -> Mixture:
-    """The density with at least k components: its heaviest ones are split as often as needed."""
+    """The density with at least k components, by splitting the heaviest ones."""
     while len(density) < k:
         density = split(density, k - len(density))
     return density
 
 
-def merge_components(weights: Double, means: Double, covariances: Double, k: int) -> tuple[Double, Double, Double]:
-    """k Gaussians with the moments of the given ones.
-
-    Each step merges the pair for which Runnalls' bound on the Kullback-Leibler divergence is least (IEEE Transactions
-    on Aerospace and Electronic Systems 43, 2007).
-    """
-    weights, means, covariances = weights.copy(), means.copy(), covariances.copy()
-    logs = np.linalg.slogdet(covariances)[1]
-    n = len(weights)
-    costs = _merging_costs(weights, means, covariances)
-    alive = np.ones(n, bool)
-    while alive.sum() > k:
-        i, j = divmod(int(np.argmin(costs)), n)
-        total, away = weights[i] + weights[j], means[i] - means[j]
-        a, b = weights[i] / total, weights[j] / total
-        covariances[i] = a * covariances[i] + b * covariances[j] + a * b * np.outer(away, away)
-        weights[i], means[i] = total, a * means[i] + b * means[j]
-        logs[i] = np.linalg.slogdet(covariances[i])[1]
-        alive[j] = False
-        costs[j, :] = costs[:, j] = np.inf
-        others = np.flatnonzero(alive & (np.arange(n) != i))
-        new = _costs(weights, means, covariances, logs, i, others)
-        low = others < i
-        costs[i, others[low]], costs[others[~low], i] = new[low], new[~low]
-    return weights[alive], means[alive], covariances[alive]
-
-
-def _merging_costs(weights: Double, means: Double, covariances: Double) -> Double:
-    """Runnalls' bound for each pair of components, below the diagonal; infinite elsewhere."""
-    n, logs = len(weights), np.linalg.slogdet(covariances)[1]
-    costs = np.full((n, n), np.inf)
-    for row in range(n):
-        costs[row, :row] = _costs(weights, means, covariances, logs, row, np.arange(row))
-    return costs
-
-
-def _costs(
-    weights: Double, means: Double, covariances: Double, logs: Double, i: int, others: NDArray[np.integer]
-) -> Double:
-    """Runnalls' bound for component i and each of the others."""
-    w, total, away = weights[others], weights[i] + weights[others], means[others] - means[i]
-    a, b = (weights[i] / total)[:, None, None], (w / total)[:, None, None]
-    together = a * covariances[i] + b * covariances[others] + a * b * away[:, :, None] * away[:, None, :]
-    return np.asarray(0.5 * (total * np.linalg.slogdet(together)[1] - weights[i] * logs[i] - w * logs[others]))
-
-
 def _gaussians(density: Mixture) -> tuple[Double, Double, Double]:
-    """Weights, means and covariances of the density, no variance of which is next to nothing."""
+    """Weights, means and covariances of the density, with variances bounded from below."""
     covariances = density.covariances()
     variances = np.einsum("kdd->kd", covariances)  # a view
     typical = np.average(variances, axis=0, weights=density.weights)
@@ -282,11 +234,11 @@ def _gaussians(density: Mixture) -> tuple[Double, Double, Double]:
 
 
 def fit_test(problem: Problem, mixture: Mixture) -> FitTest:
-    """How well the sketch agrees with records drawn from a mixture."""
+    """The goodness of fit of a mixture."""
     target = problem.plain.some(slice(0, MOST_WHITENED))
     errors = independent_errors(target)
     misfit = _per_freedom(problem, target, mixture, errors)
-    if misfit > HOPELESS_MISFIT:
+    if misfit > HOPELESS_RESIDUAL:
         return FitTest(misfit, 0.0)
     try:
         whitening = correlated_errors(target, mixture) if target.whole else errors
@@ -296,20 +248,20 @@ def fit_test(problem: Problem, mixture: Mixture) -> FitTest:
 
 
 def _per_freedom(problem: Problem, target: Target, mixture: Mixture, errors: Whitening) -> float:
-    """The squared residual per number that is not fitted."""
+    """The squared residual per degree of freedom."""
     cost = levenberg_marquardt(target, mixture, errors, iterations=0)[1]
     return cost / max(target.n_numbers - problem.n_parameters(mixture), 1)
 
 
 def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
-    """Levenberg-Marquardt with independent errors, then with their covariance; and the fit test."""
+    """Levenberg-Marquardt with independent errors, then with their covariance; and the goodness of fit."""
     target = problem.plain
     start = replace(start, weights=np.maximum(start.weights, 1e-3 / len(start)))
     few = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(start))))
     hold, errors = HOLD if target.released else 0.0, independent_errors(few)
     mixture, _ = levenberg_marquardt(few, start, errors, iterations=40, hold=hold)
     misfit = _per_freedom(problem, few, mixture, errors)
-    if misfit > HOPELESS_MISFIT:
+    if misfit > HOPELESS_RESIDUAL:
         return mixture, FitTest(misfit, 0.0)
     if not target.whole:
         return mixture, tested(few, mixture, errors, hold)
@@ -328,7 +280,7 @@ def refined(problem: Problem, start: Mixture) -> tuple[Mixture, FitTest]:
 
 
 def _likely(density: Mixture, k: int, covariance_type: str, rng: np.random.Generator) -> tuple[Double, Double, Double]:
-    """The mixture of greatest likelihood under the density: EM on samples of it."""
+    """The mixture of greatest likelihood under the density, by EM on samples."""
     rows = antithetic_sample(density, EM_SAMPLES, rng)
     d = rows.shape[1]
     wide = rows.mean(axis=0) + rows.std(axis=0) * rng.standard_normal((int(TAIL_SHARE * len(rows)), d))

@@ -1,4 +1,4 @@
-"""Genetic search: a population of whole solutions. Slow, for research: it tells a bad cost from a bad decoder."""
+"""Genetic search: a population of whole solutions. Slow, for research on costs and decoders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sketchlearn.core.arrays import Double
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import nonnegative, refine
+from sketchlearn.inference.decoders.refinement import nonnegative
 
 TOURNAMENT_SIZE = 3  # sets, of which the best becomes a parent
 JITTER_RANGE = (0.02, 1.0)  # deviation of mutated locations, in those of a cluster
@@ -18,11 +18,11 @@ MUTATED_SHARE = 0.5  # of the components of every second child; in the others, a
 
 @dataclass(frozen=True)
 class Genetic(Decoder):
-    """Evolves sets of k locations by the cost that their best weights leave; the best set is refined at the end.
+    """Evolves sets of k locations by the cost with their best weights; the best set is refined at the end.
 
     A child has the components of one parent on one side of a random plane, and those of the other on the other side.
-    Some of them are moved by Gaussian noise or drawn anew from N(0, spread^2). The best sets live on.
-    (Schellekens 2021, section 6.3.)
+    Mutations add Gaussian noise or redraw components from N(0, spread^2). The best sets survive. (Schellekens 2021,
+    section 6.3.)
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class Genetic(Decoder):
             costs = np.concatenate([costs[best], new_costs])
         fittest = int(np.argmin(costs))
         mixture = replace(problem.start, weights=weights[fittest], locations=living[fittest])
-        cost = problem.target.cost(mixture)
+        found = State(mixture, problem.target.cost(mixture))
         if self.refinement:
-            mixture, cost, _ = refine(problem.target, mixture, problem.box, iterations=self.refinement)
-        return State(mixture, cost, state.iterations + self.generations, finished=True)
+            found = found.refined(problem, mixture, self.refinement)
+        return State(found.mixture, found.cost, state.iterations + self.generations, finished=True)
 
     def children(
         self, problem: Problem, living: Double, weights: Double, costs: Double, rng: np.random.Generator

@@ -10,7 +10,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import prune, refine
+from sketchlearn.inference.decoders.refinement import prune
 from sketchlearn.inference.distributions import Mixture
 
 REFINEMENT_ITERATIONS = 100
@@ -22,26 +22,25 @@ VARIANCE_OF_HALVES = 0.25  # along the split, relative to that before
 class HierarchicalSplitting(Decoder):
     """Splits all components along their widest coordinates, mu +- sigma e, and refines them together: log2 n rounds.
 
-    The last of these rounds splits only those that spread most. No split reaches a cluster far from all components: at
-    full size, steps replace the components that are missed least, as CL-OMPR does. (Keriven et al. 2018, algorithm 2.)
+    The last of these rounds splits only the widest ones. No split reaches a cluster far from all components: at full
+    size, steps replace the components of least use, as CL-OMPR does. (Keriven et al. 2018, algorithm 2.)
     """
 
     def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
         return State(problem.one_gaussian)
 
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
-        target, mixture, most = problem.target, state.mixture, problem.n_atoms
+        mixture, most = state.mixture, problem.n_atoms
         if len(mixture) < most:
             mixture = split(mixture, most - len(mixture))
         else:
             added = -(-problem.n_components // CLUSTERS_PER_REPLACEMENT)
-            mixture = prune(target, ClOmpr.grown(problem, mixture, added, rng), most)
-        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
-        return State(mixture, cost, state.iterations + done)
+            mixture = prune(problem.target, ClOmpr.grown(problem, mixture, added, rng), most)
+        return state.refined(problem, mixture, REFINEMENT_ITERATIONS)
 
 
 def split(mixture: Mixture, n: int) -> Mixture:
-    """The mixture with up to n components, those that spread most, in two halves along their widest coordinates."""
+    """The mixture with its n widest components (or all) split in two along their widest coordinates."""
     by_column = mixture.variances()
     directions, variances = np.eye(by_column.shape[1])[by_column.argmax(axis=1)], by_column.max(axis=1)
     chosen = np.argsort(-mixture.weights * variances)[:n]
@@ -59,7 +58,7 @@ def split(mixture: Mixture, n: int) -> Mixture:
 
 
 def _narrowed(shapes: Double, directions: Double) -> Double:
-    """Shapes of halves: variances of all coordinates, those and a stretch along some direction, or one for all."""
+    """Shapes of halves: variances of all coordinates, these with a direction of stretch, or one for all."""
     factors, d = 1 - (1 - VARIANCE_OF_HALVES) * directions, directions.shape[1]
     if shapes.shape[1] == 2 * d:
         return np.hstack([shapes[:, :d] * factors, shapes[:, d:] * np.sqrt(factors)])

@@ -10,14 +10,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from sketchlearn.core.errors import Parameter, called
 from sketchlearn.core.messages import in_digits
 from sketchlearn.inference.decoders.problem import Problem
+from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.kernels.dispatch import one_blas_thread
 
 FEW_CLUSTERS = 20
 MOST_STEPS = 100
-EXPLAINED = 1.25  # misfit; the floor is an average, and twenty draws of a mixture scattered from 0.9 to 1.13 of it
+EXPLAINED = 1.25  # misfit: the floor is an average, and twenty draws of a mixture scattered from 0.9 to 1.13 of it
 PATIENCE = 2  # steps at full size that may fail to lower the cost
 
 Progress = Callable[[str], None]
@@ -26,58 +28,76 @@ Progress = Callable[[str], None]
 class Status(Enum):
     """How a decoder ended."""
 
-    EXPLAINED = "the mixture explains the sketch up to sampling noise"
-    REFINED = "the search ended; the sketch holds more detail than the mixture has"
+    EXPLAINED = "the mixture fits the sketch: the residual is within sampling error"
+    REFINED = "the search converged; the mixture leaves a residual larger than the sampling error"
     STALLED = "no new component lowered the cost"
-    ALL_ROWS = "the result is that of all rows: they were few enough to be kept"
-    ROWS = "the result is that of some rows, reweighted until they agree with the sketch"
-    ATOMS = "the clusters are those of points that agree with the sketch: no mixture explains it"
-    CELLS = "the clusters are those of cells, whose means over all records are exact"
+    ALL_ROWS = "fitted on all rows: they were few enough to be kept"
+    ROWS = "fitted on a sample, with weights calibrated to the sketch"
+    ATOMS = "fitted on support points with exponential tilting: no mixture fits the sketch"
+    CELLS = "fitted on Voronoi cells, whose means over all records are exact"
     STEP = "a pilot fitted on a sample, then exact steps on all records"
-    UNJUDGED = "the result cannot be judged: there are too few records for this many parameters"
-    HIDDEN = "the noise of the private release hides the clusters: one Gaussian explains the sketch as well"
+    UNJUDGED = "the fit cannot be tested: there are too few records for this many parameters"
+    HIDDEN = "the noise of the private release hides the clusters: a single Gaussian fits the sketch as well"
+
+    @property
+    def advice(self) -> str:
+        """What may help."""
+        match self:
+            case Status.REFINED:
+                return "if the result is poor, try more components or more frequencies"
+            case Status.STALLED:
+                scale = f"another scale ({called('explain')} tells which way)"
+                return f"try more frequencies, {scale}, or another {Parameter('random_state')}"
+            case Status.UNJUDGED:
+                return "keep or give rows beside the sketch, or ask for fewer clusters"
+            case Status.HIDDEN:
+                release = "release more records at once, with a larger epsilon, with delta > 0"
+                return f"{release}, or ask for fewer clusters"
+            case _:
+                return ""
 
 
-ADVICE = {
-    Status.REFINED: "if the result is poor, try more components or more frequencies",
-    Status.STALLED: "try more frequencies, another scale (explain() tells which way), or another random_state",
-    Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
-    Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer clusters",
-}
-
-
-NOT_OF_GAUSSIANS = (Status.ALL_ROWS, Status.ROWS, Status.ATOMS, Status.CELLS, Status.STEP)
+ROBUST = (Status.ALL_ROWS, Status.ROWS, Status.ATOMS, Status.CELLS, Status.STEP)  # fits without Gaussian clusters
 
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """A fitted mixture in the problem's units, and how well it explains the sketch."""
+    """A fitted mixture in the problem's units, and its goodness of fit."""
 
     mixture: Mixture
     cost: float
-    misfit: float  # mean squared residual, in units of sampling noise: near or below 1, the sketch asks for no more
+    misfit: float  # mean squared residual relative to the sampling error: at about 1 or below, the fit is good
     iterations: int
     status: Status
 
+    @classmethod
+    def of(
+        cls, problem: Problem, mixture: Mixture, cost: float, iterations: int, status: Status = Status.REFINED
+    ) -> Outcome:
+        """The outcome with this status, or EXPLAINED where the residual is no larger than sampling errors make it."""
+        misfit = problem.misfit(cost)
+        return cls(mixture, cost, misfit, iterations, Status.EXPLAINED if misfit <= EXPLAINED else status)
+
+    def refined(self, problem: Problem, mixture: Mixture, iterations: int) -> Outcome:
+        """The outcome after all parameters of a mixture were refined together."""
+        mixture, cost, done = refine(problem.target, mixture, problem.box, iterations=iterations)
+        return Outcome.of(problem, mixture, cost, self.iterations + done, self.status)
+
     @property
     def residual(self) -> float:
-        """Root mean square of what the mixture leaves of the sketch."""
+        """Root mean squared residual."""
         return float(self.cost**0.5)
 
     @property
     def misfit_in_words(self) -> str:
-        """The misfit, and what it is of where the clusters are no Gaussians: there, a large one is nothing bad."""
+        """The misfit; if clusters need not be Gaussian, with a note that a large one is harmless."""
         figure = f"misfit {in_digits(self.misfit)}"
-        return (
-            f"{figure} of a Gaussian for each cluster, which need not fit"
-            if self.status in NOT_OF_GAUSSIANS
-            else figure
-        )
+        return f"{figure} of a Gaussian for each cluster, which need not fit" if self.status in ROBUST else figure
 
     @property
     def advice(self) -> str:
         """What to try if the result is poor."""
-        return ADVICE.get(self.status, "")
+        return self.status.advice
 
     def __repr__(self) -> str:
         parts = f"{len(self.mixture):,} components, misfit {self.misfit:.3g}, {self.iterations:,} iterations"
@@ -86,20 +106,25 @@ class Outcome:
 
 @dataclass
 class State:
-    """Where a decoder stands."""
+    """The state of a search."""
 
     mixture: Mixture
     cost: float = np.inf
     iterations: int = 0
     finished: bool = False  # nothing is left to do
 
+    def refined(self, problem: Problem, mixture: Mixture, iterations: int, *, shapes: bool = True) -> State:
+        """The state after all parameters of a mixture, or all but its shapes, were refined together."""
+        mixture, cost, done = refine(problem.target, mixture, problem.box, iterations=iterations, shapes=shapes)
+        return State(mixture, cost, self.iterations + done)
+
 
 class Decoder(ABC):
-    """An algorithm from a sketch to a mixture: a state, and a step that takes it further."""
+    """An algorithm that recovers a mixture from a sketch: an initial state, and a step."""
 
-    #: takes turns with this one, where a small sketch leaves one search unsure
+    #: alternates with this one where a sketch is small
     other: Decoder | None = None
-    #: finds points: clusters of k-means, but no density
+    #: recovers points, for k-means, but no density
     points: ClassVar[bool] = False
 
     def start(self, problem: Problem, rng: np.random.Generator) -> State:  # noqa: ARG002
@@ -120,15 +145,15 @@ def decode(
     start: Outcome | None = None,
     steps: int = MOST_STEPS,
 ) -> Outcome:
-    """Steps until the sketch is explained, the decoder has finished, or patience ends; the best state counts.
+    """The best state of a search that ends with a good fit, when the decoder has finished, or without progress.
 
-    They may start from an outcome that is known.
+    It starts anew or from a known outcome.
     """
     with one_blas_thread():
         known = start and State(start.mixture, start.cost, start.iterations)
         state = best = known or decoder.start(problem, rng)
         status, failures, explained = Status.REFINED, 0, False
-        # among many clusters, the misfit of the whole would not tell of two that were taken for one
+        # among many clusters, the misfit of the whole does not show two that were taken for one
         enough = problem.n_components * (1 if problem.n_components <= FEW_CLUSTERS else 2)
         for _ in range(steps):
             state = decoder.step(problem, state, rng)
@@ -141,7 +166,7 @@ def decode(
             if progress:
                 progress(f"{len(best.mixture)} components, misfit {problem.misfit(best.cost):.3g}")
             explained = len(best.mixture) >= min(enough, problem.n_atoms) and problem.misfit(best.cost) <= EXPLAINED
-            # noise also hides what a wrong mixture leaves
+            # private noise also hides the residual of a wrong mixture
             if state.finished or (explained and not problem.target.released):
                 break
             if full and failures >= PATIENCE:

@@ -1,4 +1,4 @@
-"""Mean shift: many starts climb the correlation of components with what a mixture leaves of the sketch, all at once."""
+"""Mean shift: many starts climb the correlation of components with the residual of a mixture, all at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import Box, prune, refine
+from sketchlearn.inference.decoders.refinement import Box, prune
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.kernels import dispatch as kernel
@@ -29,7 +29,7 @@ MODES_PER_COMPONENT = 3  # from which nonnegative least squares chooses
 class Landscape:
     """f(c) = sum_j D_j w_j Re(r_j exp(-i omega_j . c)): a density estimate made of the residual r.
 
-    D is the damping of a component of the width that is looked for, and w the target's weights.
+    D is the damping of a component of the wanted width, and w the target's weights.
     """
 
     def __init__(self, target: Target, residual: Single, damping: Single) -> None:
@@ -68,7 +68,7 @@ class Landscape:
         return sums[1 : 1 + len(c)], 2 * np.pi * sums[1 + len(c) :].reshape(c.shape)
 
     def ridges(self, points: Double, directions: list[int]) -> Double:
-        """Starts to both sides of points, along the directions in which f curves upwards most there."""
+        """Starts on both sides of points, along the directions of largest curvature of f."""
         cosines, sines = self.frequencies.waves(points)
         inner = cosines * self.field[0] + sines * self.field[1]
         omega, d, starts = self.frequencies.omega, points.shape[1], []
@@ -92,18 +92,18 @@ def distinct(locations: Double, heights: Double, n: int, width: float) -> Double
 
 
 def scattered(problem: Problem, n: int, wide: list[float], rng: np.random.Generator) -> Double:
-    """n random points, spread as the records are and so many times as wide."""
+    """n random points, with the spread of the records times these factors in turn."""
     points = rng.standard_normal((n, problem.target.n_features)) * problem.spread
     return problem.box.clip(points * np.resize(wide, n)[:, None])
 
 
 def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
-    """The n highest modes of what the mixture leaves of the target."""
+    """The n highest modes of the mixture's residual."""
     target, box, d = problem.target, problem.box, problem.target.n_features
     landscape = Landscape(target, target.residual(mixture), problem.damping(mixture))
     n_starts = max(FEWEST_STARTS, 2 * problem.n_components)
     starts = scattered(problem, n_starts // 2, [1.0, 1.5], rng)
-    # clusters far from all others are reached from the highest of many points only
+    # distant clusters are reached from the highest of many points only
     many = scattered(problem, SCREENED_PER_START * n_starts, [1.0, 1.5, 2.0], rng)
     many = many[np.argsort(-landscape.heights(many))[: n_starts // 2]]
     heavy = mixture.locations[np.argsort(-mixture.weights)[:MOST_RIDGES]]
@@ -118,8 +118,8 @@ def find_modes(problem: Problem, mixture: Mixture, n: int, rng: np.random.Genera
 class SketchAndShift(Decoder):
     """Takes the modes of c -> Re<Phi(c), z> / m for the locations of components, and refines them together.
 
-    Modes of clusters nearer to each other than the kernel's width merge into one. So further rounds look for modes in
-    what the components leave of z, until that does not help. (Belhadji and Gribonval, arXiv 2312.09940.)
+    Modes of clusters nearer to each other than the kernel's width merge into one. So further rounds search for modes of
+    the residual, until that does not help. (Belhadji and Gribonval, arXiv 2312.09940.)
 
     Parameters
     ----------
@@ -139,9 +139,7 @@ class SketchAndShift(Decoder):
         modes = distinct(ends, heights, MODES_PER_COMPONENT * k, landscape.width)
         locations = np.concatenate([before.locations, modes])
         mixture = replace(problem.start, weights=np.zeros(len(locations)), locations=locations)
-        mixture = prune(target, mixture, k)
-        mixture, cost, done = refine(target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
-        iterations = state.iterations + done
-        if len(mixture) <= len(before) and cost > 0.99 * state.cost:
-            return replace(state, iterations=iterations, finished=True)
-        return State(mixture, cost, iterations)
+        found = state.refined(problem, prune(target, mixture, k), REFINEMENT_ITERATIONS)
+        if len(found.mixture) <= len(before) and found.cost > 0.99 * state.cost:
+            return replace(state, iterations=found.iterations, finished=True)
+        return found

@@ -9,18 +9,18 @@ import numpy as np
 from sketchlearn.core.arrays import Single
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import best_weights, prune, refine
+from sketchlearn.inference.decoders.refinement import best_weights, prune
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.kernels import dispatch as kernel
 
 REFINEMENT_ITERATIONS = 100
-COMPONENTS_PER_REDRAW = 8  # Attempts after the first redraw one of so many components, those that are missed least.
+COMPONENTS_PER_REDRAW = 8  # Attempts after the first redraw one of so many components, those of least use.
 KEPT_VARIANCE = 1.0  # at which the components that are not redrawn start
 GOOD_MISFIT = 1.5  # Below it, no further attempt is made.
 SETTLED_STEP = 1e-3  # of the locations, in deviations of a cluster
 FIXED_ITERATIONS = 5  # after which weights and variance are learned, too
-LEAST_WEIGHT = 0.1  # in units of 1 / k; without weight, a component would not hear of the sketch
+LEAST_WEIGHT = 0.1  # in units of 1 / k; a component without weight would receive no messages
 NODES = np.linspace(-3.5, 3.5, 21, dtype=np.float32)  # at which posteriors are summed, in deviations before
 
 
@@ -28,16 +28,16 @@ NODES = np.linspace(-3.5, 3.5, 21, dtype=np.float32)  # at which posteriors are 
 class ClAmp(Decoder):
     """Estimates each phase omega_j . c_l from z_j, given estimates of all others, and each c_l from its phases.
 
-    The messages are Gaussian, with one variance per component; the noise is as large as what the estimates leave of the
-    sketch, which keeps wrong estimates from becoming certain. Weights and the shared variance are updated in between.
+    The messages are Gaussian, with one variance per component; the noise is as large as the residual, which keeps wrong
+    estimates from becoming certain. Weights and the shared variance are updated in between.
     Each step is an attempt, refined: the first starts at random locations, others redraw some. (Byrne, Chatalic,
     Gribonval and Schniter, arXiv 1712.02849; here with damping, and with posteriors summed on a grid.)
 
     Parameters
     ----------
-    attempts : to make, as long as the misfit is large.
-    iterations : of message passing, at most, per attempt.
-    damping : part of the way that each update goes.
+    attempts : largest number of attempts, while the residual is large.
+    iterations : largest number of iterations per attempt.
+    damping : step size of each update, between 0 and 1.
     """
 
     attempts: int = 8
@@ -45,14 +45,13 @@ class ClAmp(Decoder):
     damping: float = 0.5
 
     def step(self, problem: Problem, state: State, rng: np.random.Generator) -> State:
-        mixture, attempts = self.passed(problem, state.mixture, rng), state.iterations + 1
-        mixture, cost, _ = refine(problem.target, mixture, problem.box, iterations=REFINEMENT_ITERATIONS)
-        if cost > state.cost:
-            mixture, cost = state.mixture, state.cost
-        return State(mixture, cost, attempts, attempts >= self.attempts or problem.misfit(cost) < GOOD_MISFIT)
+        found = state.refined(problem, self.passed(problem, state.mixture, rng), REFINEMENT_ITERATIONS)
+        better, attempts = state if found.cost > state.cost else found, state.iterations + 1
+        finished = attempts >= self.attempts or problem.misfit(better.cost) < GOOD_MISFIT
+        return State(better.mixture, better.cost, attempts, finished)
 
     def passed(self, problem: Problem, before: Mixture, rng: np.random.Generator) -> Mixture:
-        """The mixture after message passing from random locations, but for those kept of an earlier mixture."""
+        """The mixture after message passing from random locations and those kept of an earlier mixture."""
         target, k = problem.target, problem.n_components
         d, m = target.n_features, len(target)
         prior = float(np.mean(problem.spread**2))
@@ -101,7 +100,7 @@ class ClAmp(Decoder):
 
 
 def phase_posteriors(target: Target, mixture: Mixture, phases: Single, deviations: Single) -> tuple[Single, Single]:
-    """How far z moves the mean of each phase, in its deviations, and the part of its variance that is left.
+    """The posterior shift of each phase's mean, in its deviations, and the remaining part of its variance.
 
     To a phase, the other components are Gaussian noise: their values exp(i theta), theta ~ N(phase, v), have the mean
     exp(i phase - v / 2), and parts of variance (1 - exp(-v)) (1 -+ exp(-v) cos(2 phase)) / 2.
@@ -116,7 +115,7 @@ def phase_posteriors(target: Target, mixture: Mixture, phases: Single, deviation
     square = damping * damping
     twist, half = square * (2 * cosines * cosines - 1), 0.5 * beta * beta * (1 - square)
     noise = np.float32(max(target.noise, target.cost(mixture)) / 2)
-    data = []  # what the others leave of each part, and how much it counts
+    data = []  # the residual without the component, and its precision
     for wave, sign, z, w in zip((cosines, sines), (-1, 1), target.parts, (1.0, target.imaginary), strict=True):
         mean, variance = beta * damping * wave, half * (1 + sign * twist)
         left = z - mean.sum(axis=0) + mean

@@ -1,11 +1,10 @@
-"""How many Gaussians a sketch tells of: mixtures of 1, 2, ... components, and what each leaves of it.
+"""The number of Gaussians in a sketch: mixtures of 1, 2, ... components, compared by BIC.
 
-One mixture of the most components is merged, pair by pair, down to one. What a mixture leaves of the sketch is measured
-in units of its sampling covariance, along the directions in which parameters of the largest mixture would move it: as
-many numbers as parameters, whose squares add up to a likelihood ratio. With a price of log n for each parameter (BIC)
-the sum is least at the number of components. Merging can end in a local minimum. So where the criterion is least,
-components are also added, where the residual asks for one, and other pairs are merged, until nothing is gained. In
-the end, where the sketch agrees with it, components stay that gain more than noise would, if less than their price.
+One mixture of the most components is merged, pair by pair, down to one. Residuals are whitened, and projected onto the
+derivatives of the largest mixture's parameters: the squared residual is then a likelihood ratio. With log n for each
+parameter (BIC), the sum is least at the number of components. As merging can end in a local minimum, components are
+also added and other pairs merged around the minimum, until nothing is gained. If the fit is good, components stay in
+the end that gain more than noise would, even if less than their price.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.inference.decoders.gaussian_mixture import merge_components, with_components
+from sketchlearn.inference.decoders.gaussian_mixture import HOPELESS_RESIDUAL, with_components
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import (
     CorrelatedErrors,
@@ -31,37 +30,36 @@ from sketchlearn.inference.decoders.refinement import (
     residual,
 )
 from sketchlearn.inference.decoders.target import Target
-from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, Model
+from sketchlearn.inference.distributions import DiagonalGaussian, FullGaussian, Mixture, Model, merge_components
 
 FREQUENCIES_PER_PARAMETER = 1.5  # of the largest mixture: 3 numbers
 LEAST_FREQUENCIES, MOST_FREQUENCIES = 200, 1100  # The covariance of all errors is expensive to compute.
 LEAST_NUMBERS_PER_PARAMETER = 2.5
 MEASURING_COMPONENTS = 20  # of the density, by whose covariance residuals are measured at first
-LEAST_RELATIVE_WEIGHT = 1e-3  # A component that came to nothing would never move again.
-LEAST_SHARE = 0.2  # of a component that is added, in that of an average one
-LEAST_DIRECTION = 1e-4  # Directions that the largest mixture's parameters move less, relatively, are noise.
+LEAST_RELATIVE_WEIGHT = 1e-3  # A component without weight would never move again.
+LEAST_SHARE = 0.2  # of an added component, relative to an average one
+LEAST_DIRECTION = 1e-4  # relative size of derivatives: directions with less are noise
 FIRST_STEPS, STEPS = 5, 20  # of Levenberg-Marquardt
 TOLERANCE = 1e-4  # With 1e-3, two overlapping clusters of 676,601 records ended 120 above their minimum.
-PROMISING_RATIO = 3.0  # of the squared residual after the first steps to the wanted one: a start with more is given up
-SAME_MINIMUM_RATIO = 2.0  # of the squared way to a minimum to what is gained on it, which is 1 near it
+PROMISING_RATIO = 3.0  # of the squared residual after the first steps to the wanted one: above it, a start is given up
+SAME_MINIMUM_RATIO = 2.0  # of the squared distance to a minimum to the gain, 1 near it
 LEAST_GAIN = 0.5  # of squared residuals: less is not worth another mixture
-SIZES, SPARE = (5, 10), 2  # components of shorter paths, and how many of them must be more than needed
-BEYOND = 4  # components more than the best so far, before a path ends
-NEEDLESS_BEYOND = 2  # the same, where the price of so many parameters rules them out
-WINDOW = 2  # components more and fewer than the best, which are refined to the end
+SIZES, SPARE = (5, 10), 2  # components of shorter paths, and the number of them beyond the best
+BEYOND = 4  # components beyond the best so far, at the end of a path
+NEEDLESS_BEYOND = 2  # the same, if the price of parameters rules them out
+WINDOW = 2  # around the best number, where mixtures are refined to the end
 ROUNDS = 4  # of whitening by the mixture chosen before
-HOPELESS_MISFIT = 30.0  # Above it, no moves make a mixture of the most components explain the sketch.
 PAIRS = 3  # of components whose merger is tried
-NEAR_MISFIT = 3.0  # Below it, a few components more than the criterion's may explain the sketch.
-LEAST_GAIN_PER_PARAMETER = 4.0  # of squared residuals by one of those, where noise alone gives about 1.5
-PASSING_MISFIT = 1.5  # per degree of freedom: that of many records of nearly such a mixture
-LEAST_P_VALUE = 1e-4  # of a residual that few degrees of freedom make large by chance
+NEARLY_GOOD_RESIDUAL = 3.0  # per degree of freedom: below it, a few more components may give a good fit
+LEAST_GAIN_PER_PARAMETER = 4.0  # of squared residuals; noise alone gives about 1.5
+PASSING_RESIDUAL = 1.5  # per degree of freedom, of many records of nearly such a mixture
+LEAST_P_VALUE = 1e-4  # of the residual, for few degrees of freedom
 PROBES = 24  # random vectors that estimate a trace
 
 
 @dataclass(frozen=True)
 class PathFit:
-    """A mixture of so many components in the problem's units, and what it leaves in units of sampling noise."""
+    """A mixture in the problem's units, and its residual in units of the sampling error."""
 
     mixture: Mixture
     left: Double
@@ -75,7 +73,7 @@ class PathFit:
     def leads_to(self, lowest: PathFit) -> bool:
         """Whether steps from here would end at another mixture, a local minimum.
 
-        There, what it leaves is orthogonal to all steps, so that squares of residuals differ by that of the way.
+        There, the residual is orthogonal to all steps: squared residuals differ by the squared distance.
         """
         way = self.left - lowest.left
         return float(way @ way) < SAME_MINIMUM_RATIO * max(self.residual - lowest.residual, LEAST_GAIN)
@@ -95,12 +93,12 @@ class ComponentPath:
 
     @property
     def criteria(self) -> Double:
-        """What is left, and log n for each parameter: the number of components has the least, or nearly."""
+        """BIC: the squared residual plus log n for each parameter."""
         return np.array([fit.residual + np.log(self.n_records) * fit.n_parameters for fit in self.fits])
 
     @property
     def errors(self) -> Double:
-        """One standard deviation of each criterion's distance from the least: that of a noncentral chi-square."""
+        """Standard errors of the criteria's distances from the least: those of a noncentral chi-square."""
         best = self.chosen
         more = np.array([abs(fit.n_parameters - best.n_parameters) for fit in self.fits])
         gain = np.array([abs(fit.residual - best.residual) for fit in self.fits])
@@ -108,27 +106,27 @@ class ComponentPath:
 
     @property
     def least_share(self) -> float:
-        """The share of records below which the criterion overlooks another cluster, as wide as those it sees."""
+        """The smallest share of records at which the criterion detects another cluster of the same width."""
         mixture = self.chosen.mixture
-        cosines, sines = mixture.waves(self.target.frequencies)
-        power = float(np.mean(np.sum(cosines.astype(np.float64) ** 2 + sines.astype(np.float64) ** 2, axis=1)))
+        values = mixture.component_characteristics(self.target.frequencies)
+        power = float(np.mean(np.sum(values.real**2 + values.imag**2, axis=1)))
         price = np.log(self.n_records) * mixture.model.n_parameters(1, self.target.n_features)
         return math.sqrt(price * (self.target.sampling + self.target.released) / power)
 
     @property
     def explains(self) -> bool:
-        """Whether the sketch agrees with records drawn from the chosen mixture."""
-        return self.misfit <= PASSING_MISFIT or _by_chance(self.misfit, self.freedom)
+        """Whether the fit of the chosen mixture is good."""
+        return self.misfit <= PASSING_RESIDUAL or _by_chance(self.misfit, self.freedom)
 
     @property
     def chosen(self) -> PathFit:
-        """The mixture with the least criterion or, where the sketch rejects that one, the least that it does not."""
+        """The mixture with the least criterion or, if its fit is poor, the smallest with a good fit."""
         return self.fits[self.n_components - 1]
 
 
 @dataclass
 class _Search:
-    """A path while it is searched: its mixtures, by their number of components, and how residuals are measured."""
+    """The state of the search: mixtures by their number of components, and the whitening of residuals."""
 
     target: Target
     problem: Problem
@@ -149,7 +147,7 @@ class _Search:
         return PathFit(found, left, self.problem.n_parameters(found) - 1)
 
     def offer(self, fit: PathFit) -> bool:
-        """Takes a mixture if none with as many components leaves less."""
+        """Takes a mixture if it has a smaller residual than that with as many components."""
         k = len(fit.mixture)
         better = k not in self.fits or fit.residual < self.fits[k].residual - LEAST_GAIN
         if better:
@@ -157,16 +155,16 @@ class _Search:
         return better
 
     def criterion(self, k: int) -> float:
-        """What a mixture of k components leaves, and the price of its parameters."""
+        """The squared residual of a mixture of k components, plus the price of its parameters."""
         return self.fits[k].residual + self.price * self.fits[k].n_parameters
 
     @property
     def best(self) -> int:
-        """The number of components of the least criterion."""
+        """The number of components with the least criterion."""
         return min(self.fits, key=self.criterion)
 
     def measure_by(self, mixture: Mixture, *others: Mixture) -> None:
-        """Measures residuals by the covariance of one mixture, along the parameters of it and of others."""
+        """Whitens residuals by the covariance of one mixture, projected onto the derivatives of others."""
         self.white = correlated_errors(self.target, mixture)
         along = self.white(np.concatenate([derivatives(self.target, each) for each in others], axis=1))
         along /= np.sqrt(np.sum(along**2, axis=0)) + 1e-300
@@ -185,7 +183,7 @@ class _Search:
         self.whitening = whitening
 
     def mergers(self, mixture: Mixture) -> list[Mixture]:
-        """One component instead of two: for the pairs of which that changes the sketch least."""
+        """Mixtures with two components merged: the pairs that change the sketch least."""
         weights, means, covariances = mixture.parts()
         pairs, singles = [], []
         for pair in map(list, combinations(range(len(mixture)), 2)):
@@ -205,18 +203,16 @@ class _Search:
         return [_with(rests[i], *singles[i]) for i in np.argsort(costs)[:PAIRS]]
 
     def _waves(self, mixture: Mixture) -> Double:
-        """What each component adds to the sketch's values: real parts, then imaginary ones."""
-        cosines, sines = mixture.waves(self.target.frequencies)
-        parts = np.concatenate([cosines, sines * self.target.imaginary], axis=1).astype(np.float64)
-        return np.asarray(mixture.weights[:, None] * parts)
+        """Each component's part of the sketch's values: real parts, then imaginary ones."""
+        values = mixture.component_characteristics(self.target.frequencies)
+        return mixture.weights[:, None] * self.target.stacked(values, axis=1)
 
     def grown(self, mixture: Mixture) -> Mixture:
-        """One component more, of the pool: that which explains most of what is left, by itself."""
+        """The mixture with the component of the pool that reduces the residual most."""
         left = residual(self.target, mixture, self.white)
-        cosines, sines = self.pool.waves(self.target.frequencies)
-        here = mixture.characteristic(self.target.frequencies)
-        added = cosines.astype(np.float64) + 1j * sines.astype(np.float64) - here
-        columns = self.white(np.concatenate([added.real, added.imag * self.target.imaginary], axis=1).T)
+        frequencies = self.target.frequencies
+        added = self.pool.component_characteristics(frequencies) - mixture.characteristic(frequencies)
+        columns = self.white(self.target.stacked(added, axis=1).T)
         along, sizes = left @ columns, np.sum(columns**2, axis=0) + 1e-300
         at = int(np.argmax(np.where(along > 0, along**2 / sizes, 0)))
         share = float(np.clip(along[at] / sizes[at], LEAST_SHARE / (len(mixture) + 1), 0.5))
@@ -224,22 +220,22 @@ class _Search:
         return _with(fewer, np.array([share]), one.locations, one.shapes)
 
     def may_win(self, fit: PathFit) -> bool:
-        """Whether more steps could make the criterion of a mixture the least, as far as the first ones tell.
+        """Whether more steps could make the criterion of a mixture the least.
 
-        None do where its parameters alone cost as much as the best mixture and all that that leaves.
+        They cannot if its parameters alone cost as much as the best criterion.
         """
         return fit.residual < PROMISING_RATIO * (self.criterion(self.best) - self.price * fit.n_parameters)
 
     def tried(self, start: Mixture) -> PathFit:
-        """The mixture refined from a start, to the end if it may be the best then."""
+        """The mixture refined from a start, to the end if it is promising."""
         first, known = self.fitted(start, FIRST_STEPS), self.fits.get(len(start))
         needless = not self.may_win(first) or (known is not None and first.leads_to(known))
         return first if needless else self.fitted(first.mixture, STEPS)
 
     def improve(self) -> bool:
-        """Components added, and other pairs merged, where the criterion is least; whether anything was gained.
+        """Adds components and merges other pairs around the least criterion; whether anything was gained.
 
-        A mixture that leaves less than the price of a component is as good as any with as many of them or more.
+        No larger mixture can be better if the residual is below the price of a component.
         """
         k = self.best
         here, before = self.fits[k], self.criterion(k)
@@ -253,7 +249,7 @@ class _Search:
         return self.criterion(self.best) < before - LEAST_GAIN
 
     def grow(self, k: int) -> None:
-        """Refines mixtures of one component more than k to the end: that which is known, and k with one of the pool."""
+        """Refines mixtures of k + 1 components to the end: the known one, and k with one of the pool."""
         if k + 1 in self.fits:
             self.offer(self.fitted(self.fits[k + 1].mixture, STEPS))
         first = self.fitted(self.grown(self.fits[k].mixture), FIRST_STEPS)
@@ -261,7 +257,7 @@ class _Search:
             self.offer(self.fitted(first.mixture, STEPS))
 
     def refit(self) -> None:
-        """Refines all mixtures after residuals are measured in another way, those around the best to the end."""
+        """Refines all mixtures after a new whitening, those around the best to the end."""
         k, known = self.best, self.fits
         self.fits = {k: self.fitted(known[k].mixture, STEPS)}
         for other in (other for other in known if other != k):
@@ -279,7 +275,7 @@ def component_path(
 ) -> ComponentPath:
     """The path of a sketch to at most so many components, from a density of it in the units of the data.
 
-    Short paths are tried first: they take less time, and where few components are best, they tell it as well.
+    Short paths are tried first: they are fast, and suffice if few components are best.
     """
     pool = problem.in_own_units(model, *density.parts())
     least = 1
@@ -287,27 +283,29 @@ def component_path(
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
         _climb(search, density, size, least, progress)
-        if size < most and (search.best > size - SPARE or _misfit(search, search.best)[0] > HOPELESS_MISFIT):
+        if size < most and (
+            search.best > size - SPARE or _residual_per_freedom(search, search.best)[0] > HOPELESS_RESIDUAL
+        ):
             least = search.best - SPARE
             continue
         _settle(search, most)
-        if search.best <= size - SPARE and _misfit(search, search.best)[0] <= HOPELESS_MISFIT:
+        if search.best <= size - SPARE and _residual_per_freedom(search, search.best)[0] <= HOPELESS_RESIDUAL:
             break
     chosen = _explaining(search, most)
     fits = tuple(search.fits[k] for k in sorted(search.fits))
-    return ComponentPath(fits, chosen, n_records, search.target, *_misfit(search, chosen))
+    return ComponentPath(fits, chosen, n_records, search.target, *_residual_per_freedom(search, chosen))
 
 
 def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
-    """How many components of a model, of so many parameters at most, the sketch has numbers for."""
+    """The number of components of a model that the sketch determines, up to a number of parameters."""
     numbers = min(problem.plain.n_numbers, 2 * MOST_FREQUENCIES) / LEAST_NUMBERS_PER_PARAMETER
     return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
 
 
 def _climb(search: _Search, density: Mixture, size: int, least: int, progress: Callable[[str], None] | None) -> None:
-    """Mixtures of 1, 2, ... components, merged from the density, until more of them do not pay.
+    """Mixtures of 1, 2, ... components, merged from the density, until the criterion increases.
 
-    Those of fewer than the `least` number, which are known to be too few, are hardly refined.
+    Those of fewer than `least`, known to be too few, are hardly refined.
     """
     problem, model = search.problem, search.model
     if len(density) < size:  # diagonal shapes, one for each component, can be split
@@ -331,11 +329,11 @@ def _climb(search: _Search, density: Mixture, size: int, least: int, progress: C
 
 
 def _settle(search: _Search, most: int) -> None:
-    """Improves the mixtures around the best, measured by it, until nothing is gained, or nothing can be."""
+    """Improves the mixtures around the best, whitened by it, until nothing is gained."""
     before = 0
     for _ in range(ROUNDS):
         gained = search.improve()
-        if search.best >= most - SPARE and _misfit(search, search.best)[0] > HOPELESS_MISFIT:
+        if search.best >= most - SPARE and _residual_per_freedom(search, search.best)[0] > HOPELESS_RESIDUAL:
             break
         if gained and not before:
             search.improve()
@@ -347,12 +345,12 @@ def _settle(search: _Search, most: int) -> None:
 
 
 def _explaining(search: _Search, most: int) -> int:
-    """The number of the least criterion or, where more leave nothing but noise, that above which none gains.
+    """The number with the least criterion or, if more give a good fit, the one above which none gains.
 
-    A small cluster of many columns costs more parameters than the criterion gives for it, but is no noise.
+    A small cluster of many columns is significant, but its gain may be less than the price of its parameters.
     """
     best = k = search.best
-    if _misfit(search, best)[0] > NEAR_MISFIT:
+    if _residual_per_freedom(search, best)[0] > NEARLY_GOOD_RESIDUAL:
         return best
     while k < most:
         search.grow(k)
@@ -360,16 +358,16 @@ def _explaining(search: _Search, most: int) -> int:
         if fewer.residual - more.residual < LEAST_GAIN_PER_PARAMETER * (more.n_parameters - fewer.n_parameters):
             break
         k += 1
-    return k if _by_chance(*_misfit(search, k)) else best
+    return k if _by_chance(*_residual_per_freedom(search, k)) else best
 
 
 def _by_chance(misfit: float, freedom: float) -> bool:
-    """Whether a mixture leaves so much of the sketch of records that are drawn from it."""
+    """Whether such a residual per degree of freedom is not significant."""
     return bool(chdtrc(freedom, misfit * freedom) > LEAST_P_VALUE)
 
 
-def _misfit(search: _Search, k: int) -> tuple[float, float]:
-    """The squared residual of k components per degree of freedom, and those: less than one below the ridge."""
+def _residual_per_freedom(search: _Search, k: int) -> tuple[float, float]:
+    """The squared residual of k components per degree of freedom, and the degrees of freedom."""
     fit = search.fits[k]
     left = residual(search.target, fit.mixture, search.white)
     n = len(left)
@@ -387,14 +385,14 @@ def _some(target: Target, n_parameters: int) -> Target:
 
 
 def _with(mixture: Mixture, weights: Double, locations: Double, shapes: Double) -> Mixture:
-    """The mixture with more components. Its own shapes stay: they may be too flat to be read off covariances again."""
+    """The mixture with more components. Its own shapes stay: they may be too flat to recompute from covariances."""
     more = zip((mixture.weights, mixture.locations, mixture.shapes), (weights, locations, shapes), strict=True)
     return Mixture(mixture.model, *(np.concatenate(both) for both in more))
 
 
 MOST_FULL_PARAMETERS = 420  # More would take longer than all else.
-FEW = 4  # full Gaussians, which take little time
-MORE_DIAGONAL = 3  # Gaussians than full ones: as many as tell that those are enough
+FEW = 4  # full Gaussians, which are fast
+EXTRA_DIAGONAL = 3  # diagonal Gaussians beyond the number of full ones, to see that those suffice
 
 
 def number_of_gaussians(
@@ -404,17 +402,17 @@ def number_of_gaussians(
     most: int,
     progress: Callable[[str], None] | None = None,
 ) -> ComponentPath:
-    """The path of the covariances that explain the sketch with the least criterion; if none do, the nearest.
+    """The path of the type of covariances with a good fit and the least criterion; or the best fit, if none is good.
 
-    Diagonal Gaussians explain records of full ones, too, if those are few, but it takes more of them than there are
-    clusters. A few full ones are tried first: where they are enough, no long path of diagonal ones is needed.
+    Diagonal Gaussians can fit full ones, but need more components than there are clusters. A few full ones are tried
+    first: where they suffice, no long path of diagonal ones is needed.
     """
     model, d = FullGaussian(), problem.plain.n_features
     affordable = min(n_affordable(problem, model, MOST_FULL_PARAMETERS), most)
     few = min(affordable, FEW)
     full = component_path(problem, density, model, n_records, few, progress) if few and d > 1 else None
     if full is not None and full.explains and full.n_components < max(few, 2):
-        most = min(most, full.n_components + MORE_DIAGONAL)
+        most = min(most, full.n_components + EXTRA_DIAGONAL)
     diagonal = component_path(problem, density, DiagonalGaussian(), n_records, most, progress)
     if full is None or (diagonal.explains and diagonal.n_components == 1):
         return diagonal
@@ -427,6 +425,6 @@ def number_of_gaussians(
 
 
 def _criterion(path: ComponentPath, other: ComponentPath) -> float:
-    """The criterion of a path's choice where that of another is measured."""
+    """The criterion of a path's choice with the whitening of another path."""
     left = residual(other.target, path.chosen.mixture, correlated_errors(other.target, other.chosen.mixture))
     return float(left @ left + np.log(path.n_records) * path.chosen.n_parameters)

@@ -24,7 +24,7 @@ class ClOmpr(Decoder):
     """Adds the components that correlate best with the residual and refines all of them together.
 
     The first components share one variance that is fixed; then it is set free, then each component has its own. At full
-    size, each step adds a few and takes out those that are missed least. (Keriven et al. 2018; here in batches, with
+    size, each step adds a few and removes those of least use. (Keriven et al. 2018; here in batches, with
     Gaussian components from the start.)
     """
 
@@ -35,24 +35,22 @@ class ClOmpr(Decoder):
         size, most = len(mixture), problem.n_atoms
         batch = -(-k // FIRST_ROUNDS)
         if size < k <= FEW_CLUSTERS and size + batch >= k:
-            # some more than k, and then the best of them: one draw in ten would lack a cluster otherwise
+            # a few more than k, then the best of them: otherwise, one draw in ten lacked a cluster
             grown = self.grown(problem, mixture, k - size + batch, rng)
-            grown = self.refined(problem, grown, state, SHORT_REFINEMENT, free=False).mixture
-            return self.refined(problem, prune(problem.target, grown, k), state, LONG_REFINEMENT)
-        if size < k:
-            grown = self.grown(problem, mixture, min(batch, k - size), rng)
-            full = len(grown) >= k
-            return self.refined(problem, grown, state, LONG_REFINEMENT if full else SHORT_REFINEMENT, free=full)
-        if mixture.model.tied and size < min(2 * k, most):
-            # k components did not suffice, and have become too wide: narrow again, until there are enough
-            narrow = replace(mixture, shapes=problem.start.shapes)
-            grown = self.grown(problem, narrow, min(batch, most - size), rng)
-            full = len(grown) >= min(2 * k, most)
-            return self.refined(problem, grown, state, LONG_REFINEMENT if full else SHORT_REFINEMENT, free=full)
+            grown = state.refined(problem, grown, SHORT_REFINEMENT, shapes=False).mixture
+            return state.refined(problem, prune(problem.target, grown, k), LONG_REFINEMENT)
+        too_wide = mixture.model.tied and k <= size < min(2 * k, most)
+        if size < k or too_wide:
+            wanted, limit = (min(2 * k, most), most) if too_wide else (k, k)
+            if too_wide:  # k components did not suffice: narrow again, until there are enough
+                mixture = replace(mixture, shapes=problem.start.shapes)
+            grown = self.grown(problem, mixture, min(batch, limit - size), rng)
+            full = len(grown) >= wanted
+            return state.refined(problem, grown, LONG_REFINEMENT if full else SHORT_REFINEMENT, shapes=full)
         if mixture.model.tied and problem.own_shapes:
-            return self.refined(problem, mixture.untied(), state, LONG_REFINEMENT)
+            return state.refined(problem, mixture.untied(), LONG_REFINEMENT)
         grown = self.grown(problem, mixture, batch if size >= most else min(2 * batch, most - size), rng)
-        return self.refined(problem, prune(problem.target, grown, most), state, LONG_REFINEMENT // 2)
+        return state.refined(problem, prune(problem.target, grown, most), LONG_REFINEMENT // 2)
 
     @staticmethod
     def grown(problem: Problem, mixture: Mixture, n: int, rng: np.random.Generator) -> Mixture:
@@ -64,12 +62,6 @@ class ClOmpr(Decoder):
         grown = Mixture(mixture.model, np.zeros(len(locations)), locations, shapes)
         return replace(grown, weights=best_weights(problem.target, grown))
 
-    @staticmethod
-    def refined(problem: Problem, mixture: Mixture, state: State, iterations: int, free: bool = True) -> State:
-        """All parameters refined together."""
-        mixture, cost, done = refine(problem.target, mixture, problem.box, iterations=iterations, shapes=free)
-        return State(mixture, cost, state.iterations + done)
-
 
 REACH = 3.0  # standard deviations of all records; climbs from far outside end in ripples of the landscape
 MOST_ITERATIONS = 1000  # of each descent, which mostly converges long before
@@ -80,8 +72,8 @@ TOLERANCE = 1e-8  # relative decrease of the cost below which a descent has conv
 class DiracOmpr(Decoder):
     """Adds points, one at a time, until k of them remain: orthogonal matching pursuit, with or without replacement.
 
-    Each round climbs Re <Phi(c), r>, where r is what the points leave of the sketch, from one random start in the box,
-    and adds the point where it ends. Of more than k points, those of the k largest weights stay. The weights are those
+    Each round climbs Re <Phi(c), r>, where r is the residual, from one random start in the box, and adds the point
+    where it ends. Of more than k points, those of the k largest weights stay. The weights are those
     of nonnegative least squares; then all points and weights descend |z - sum alpha_l Phi(c_l)|^2 together (L-BFGS-B).
     There are k rounds, or 2 k with replacement. Nothing is tuned: no widths, no weights of frequencies, no harmonics.
     (Keriven, Bourrier, Gribonval and Perez 2018, algorithm 1; for k-means, Keriven, Tremblay, Traonmilin and Gribonval
@@ -91,8 +83,8 @@ class DiracOmpr(Decoder):
     ----------
     replacement : 2 k rounds, of which the last k replace the lightest point.
     trials : independent runs, of which that of the lowest cost counts.
-    bounds : the least values of the columns, and the largest: the box. None: three standard deviations to both sides of
-        the mean, as they are read off the sketch.
+    bounds : the least and the largest values of the columns: the box. None: three standard deviations around the mean,
+        both estimated from the sketch.
 
     Examples
     --------
@@ -146,7 +138,7 @@ class DiracOmpr(Decoder):
 
 
 def climbed(target: Target, mixture: Mixture, start: Double, box: Box) -> Double:
-    """Where the climb from a start ends, on the correlation of a point with what a mixture leaves of the target."""
+    """The local maximum from a start of the correlation of a point with the residual of a mixture."""
     landscape = Landscape(target, target.residual(mixture), np.ones(len(target), np.float32))
     size = landscape.norm**2
 

@@ -1,17 +1,17 @@
-"""From a fitted density to k points: Lloyd's algorithm on draws of the model. No data is needed."""
+"""k centers of a fitted density: Lloyd's algorithm on draws of the density."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.inference.distributions import Mixture
-from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows, nearest
+from sketchlearn.inference.distributions import Mixture, square_roots
+from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows
+from sketchlearn.inference.kmedians import weiszfeld_step
 
 # The rank-1 lattice of 2^20 points of Cools, Kuo and Nuyens (SIAM Journal on Scientific Computing 28, 2006), of which
 # the first 2^m points, in the order of reversed bits, are lattices, too. Columns beyond them are random.
@@ -24,7 +24,7 @@ REVERSALS = ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF),
 
 
 def even_normals(n_columns: int, n: int, rng: np.random.Generator) -> Single:
-    """n points of the standard normal law, as columns (n_columns, n); any first few of them are even, too.
+    """n quasi-random standard normal points, as columns (n_columns, n); leading subsets are as even.
 
     >>> points = even_normals(3, 1024, np.random.default_rng(0))
     >>> bool(np.abs(np.mean(points, axis=1)).max() < 0.01)  # that of random ones is about 0.03
@@ -38,10 +38,12 @@ def even_normals(n_columns: int, n: int, rng: np.random.Generator) -> Single:
 
 
 def even_rows(mixture: Mixture, n: float, rng: np.random.Generator) -> Double:
-    """About n rows of a mixture of Gaussians, in pairs that mirror each other at their component's location."""
+    """About n quasi-random rows of a mixture of Gaussians, in antithetic pairs about their component's location."""
     counts = np.ceil(shares_of(mixture) * n / 2).astype(int)
     points = even_normals(mixture.locations.shape[1], int(counts.max()), rng)
-    away = [factor @ points[:, :count] for factor, count in zip(factors_of(mixture), counts, strict=True)]
+    away = [
+        factor @ points[:, :count] for factor, count in zip(square_roots(mixture.covariances()), counts, strict=True)
+    ]
     sides = (
         location + side * part.T for location, part in zip(mixture.locations, away, strict=True) for side in (1, -1)
     )
@@ -49,19 +51,13 @@ def even_rows(mixture: Mixture, n: float, rng: np.random.Generator) -> Double:
 
 
 def shares_of(mixture: Mixture) -> Double:
-    """The weights, none of them negative, made to sum to one."""
+    """The weights without negative ones, normalised to a sum of one."""
     weights = np.maximum(mixture.weights, 0)
     return np.asarray(weights / weights.sum())
 
 
-def factors_of(mixture: Mixture) -> Double:
-    """A matrix (d, d) for each component, whose product with its transpose is the covariance."""
-    values, vectors = np.linalg.eigh(mixture.covariances())
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0))[:, None, :])
-
-
 def _lattice(n_columns: int, n: int, rng: np.random.Generator) -> Single:
-    """Points of a lattice, moved at random: numbers in (0, 1] of 24 bits."""
+    """Points of a randomly shifted lattice: numbers in (0, 1] of 24 bits."""
     places = _reversed_bits(n)
     found = np.empty((n_columns, n), np.float32)
     for row, generator in zip(found, GENERATORS, strict=False):
@@ -87,10 +83,10 @@ FARTHEST = 5.0  # deviations: a cell as far from a component has less than a mil
 
 @dataclass(frozen=True)
 class CellMeans:
-    """The components of a mixture, and points of the standard normal law that stand for them, mirrored.
+    """Means of the Voronoi cells of centers under a mixture of Gaussians.
 
     The squared distances of a row to k centers differ by k - 1 linear functions of it. Under a Gaussian, as many
-    columns tell the row's cell, and its mean given these columns is linear in them.
+    columns determine the row's cell, and the row's conditional mean is linear in them.
     """
 
     shares: Double  # of the components
@@ -101,19 +97,19 @@ class CellMeans:
 
     @classmethod
     def of(cls, mixture: Mixture) -> CellMeans:
-        """Without points, and without components that have no weight."""
+        """The components with weight, without points."""
         mixture = mixture.some(mixture.weights > 0)
-        return cls(shares_of(mixture), mixture.locations, factors_of(mixture))
+        return cls(shares_of(mixture), mixture.locations, square_roots(mixture.covariances()))
 
     def with_draws(self, draws: float, k: int, rng: np.random.Generator) -> CellMeans:
-        """With points for about as many draws and k centers."""
+        """The components with points for about as many draws and k centers."""
         columns = min(self.locations.shape[1], k - 1)
         points = even_normals(columns, int(np.ceil(self.shares.max() * draws / 2)), rng)
         ones = np.ones((1, points.shape[1]), np.float32)
         return replace(self, draws=draws, points=np.concatenate([points, ones]))
 
     def __call__(self, centers: Double) -> tuple[Double, Double]:
-        """The mean of each of k > 1 cells (its center, if it is empty), and its share."""
+        """The mean of each of k > 1 cells (its center, if it is empty), and their shares."""
         sizes, sums = np.zeros(len(centers)), np.zeros(centers.shape)
         turns, slopes = np.linalg.qr(self.factors.transpose(0, 2, 1) @ (centers[1:] - centers[0]).T)
         signs = np.where(np.diagonal(slopes, axis1=1, axis2=2) < 0, -1.0, 1.0)  # Columns follow the centers smoothly.
@@ -152,22 +148,20 @@ def _sums_where_least(functions: Single, points: Single) -> Double:
 
 
 LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER = 4_000, 80  # Runs are compared on fewer samples.
-RECORDS = 1e5  # that a mixture is fitted to, where nobody says
-LEAST_DRAWS, MORE_DRAWS = 20_000, 3  # Draws grow by this ratio, until they add little noise, or
-MOST_WORK = 2e8  # draws times clusters times columns that tell them apart.
-ADDED_NOISE = 0.05  # in variance, relative to that of means of the records of each cluster; that of centers is larger
-STILL = 0.2  # times the deviation of means of as many records as there are draws: steps end
-STARTS, DEEPEST_BREATH = 6, 5  # where the mixture has more components than clusters; fewer otherwise
+RECORDS = 1e5  # of a mixture, by default
+LEAST_DRAWS, DRAWS_RATIO = 20_000, 3  # Draws grow by this ratio until they add little noise
+MOST_WORK = 2e8  # or reach this: draws times clusters times columns of a cell's functions.
+ADDED_NOISE = 0.05  # in variance, relative to that of the means of each cluster's records
+STILL = 0.2  # deviations of means of as many records as draws: smaller steps end
+STARTS, DEEPEST_BREATH = 6, 5  # if the mixture has more components than clusters; fewer otherwise
 MOST_ITERATIONS = 100
-ROWS_PER_BLOCK = 2048
 
 Step = Callable[[Double], tuple[Double, Double]]  # from centers to those of the next step, and their shares
 
 
 def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Double:
-    """About n rows of the mixture in random order, in pairs that mirror each other at their component's location."""
-    shares = np.maximum(mixture.weights, 0) / np.maximum(mixture.weights, 0).sum()
-    counts = np.floor(shares * n / 2 + rng.random(len(shares))).astype(int)
+    """About n rows of the mixture in random order, in antithetic pairs about their component's location."""
+    counts = np.floor(shares_of(mixture) * n / 2 + rng.random(len(mixture))).astype(int)
     pieces = []
     for component, count in enumerate(counts):
         shape = mixture.shapes[0 if mixture.model.tied else component]
@@ -177,10 +171,10 @@ def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Dou
 
 
 def centroids(mixture: Mixture, k: int, rng: np.random.Generator, records: float = RECORDS) -> tuple[Double, Double]:
-    """k centroids of the mixture, and the share of each: the best of several runs of Lloyd's algorithm, polished.
+    """k centroids of the mixture, and their shares: the best of several runs of Lloyd's algorithm, polished.
 
-    Starts are the mixture's own locations, brought to k by k-means, and k-means++ on samples. The more records the
-    mixture is fitted to, the less noise is added to theirs.
+    Starts are the mixture's own locations, reduced to k by k-means, and k-means++ on samples. The number of `records`
+    that the mixture was fitted to determines the precision.
     """
     n_starts, deepest = (STARTS, DEEPEST_BREATH) if len(mixture) > k else (0, 0) if apart(mixture, k) else (2, 1)
     middle = mixture.weights @ mixture.locations / mixture.weights.sum()
@@ -191,7 +185,7 @@ def centroids(mixture: Mixture, k: int, rng: np.random.Generator, records: float
     if n_starts:
         few = antithetic_sample(around, max(LEAST_START_SAMPLES, START_SAMPLES_PER_CLUSTER * k), rng)
         found = _started(around, k, few, n_starts, deepest, rng)
-        if len(best) == k:  # few rows do not tell which of two is better that cost about the same
+        if len(best) == k:  # few rows cannot decide between two of about the same cost
             step = means.with_draws(LEAST_DRAWS, k, rng)
             settled = [_settled(around, start, LEAST_DRAWS, step) for start in (best, found)]
             best, *_ = min(settled, key=lambda run: run[2])
@@ -218,24 +212,24 @@ def _started(mixture: Mixture, k: int, few: Double, n_starts: int, deepest: int,
 def polished(
     mixture: Mixture, centers: Double, records: float, steps: Callable[[float], Step]
 ) -> tuple[Double, Double]:
-    """Centers where steps end that a number of draws of the mixture gives, and the share of each.
+    """Fixed points of steps on draws of the mixture, and their shares.
 
-    Draws lead to centers with an error of their own. How much these change when there are more draws tells it.
+    The error due to draws is estimated by the change with more of them.
     """
     k, d = centers.shape
     draws, most = LEAST_DRAWS, MOST_WORK / k / (min(k - 1, d) + 4)
     while True:
         before = centers
         centers, shares, variance = _settled(mixture, centers, draws, steps(draws))
-        error = np.mean((centers - before) ** 2) / (1 + MORE_DRAWS)  # of these, where that of `before` is larger
+        error = np.mean((centers - before) ** 2) / (1 + DRAWS_RATIO)  # of these, where that of `before` is larger
         enough = draws > LEAST_DRAWS and error <= ADDED_NOISE * variance * k / records
-        if enough or draws * MORE_DRAWS > most:
+        if enough or draws * DRAWS_RATIO > most:
             return centers, shares
-        draws *= MORE_DRAWS
+        draws *= DRAWS_RATIO
 
 
 def _settled(mixture: Mixture, centers: Double, draws: float, step: Step) -> tuple[Double, Double, float]:
-    """Centers where the steps of so many draws end, their shares, and the variance within clusters per column."""
+    """The fixed point of steps on these draws, its shares, and the variance within clusters per column."""
     k, d = centers.shape
     spread = mixture.weights @ np.sum(mixture.variances() + mixture.locations**2, axis=1) / mixture.weights.sum()
     for _ in range(MOST_ITERATIONS):
@@ -249,7 +243,7 @@ def _settled(mixture: Mixture, centers: Double, draws: float, step: Step) -> tup
 
 
 def apart(mixture: Mixture, k: int) -> bool:
-    """Whether the mixture's own k locations are as good as centers get.
+    """Whether the mixture's own k locations are good centers.
 
     Two centers for one Gaussian save 2 / pi of its widest variance; one center for two costs the moment between them.
     If every pair costs more than any Gaussian saves, no exchange of centers pays.
@@ -265,7 +259,7 @@ def apart(mixture: Mixture, k: int) -> bool:
 
 
 def medians(mixture: Mixture, k: int, rng: np.random.Generator, records: float = RECORDS) -> tuple[Double, Double]:
-    """k points with the least sum of distances, and the share of each: Weiszfeld's steps from the centroids."""
+    """k points with the least sum of distances, and their shares: Weiszfeld's steps from the centroids."""
     points, _ = centroids(mixture, k, rng, records)
     middle = mixture.weights @ mixture.locations / mixture.weights.sum()
     around = replace(mixture, locations=mixture.locations - middle)
@@ -276,29 +270,3 @@ def medians(mixture: Mixture, k: int, rng: np.random.Generator, records: float =
 
     points, shares = polished(around, points - middle, records, steps)
     return points + middle, shares
-
-
-def weiszfeld(rows: NDArray[Any], points: Double, weights: Double) -> Double:
-    """Points moved to where the weighted sum of distances to their rows is least."""
-    near = 1e-3 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
-    for _ in range(MOST_ITERATIONS):
-        before, (points, _) = points, weiszfeld_step(rows, points, weights)
-        if np.allclose(points, before, rtol=0, atol=near):
-            break
-    return points
-
-
-def weiszfeld_step(rows: NDArray[Any], points: Double, weights: Double) -> tuple[Double, Double]:
-    """Points moved towards the least weighted sum of distances to the rows nearest to them, and the rows' shares."""
-    k, d = points.shape
-    least = 1e-6 * np.sqrt(np.mean(rows.var(axis=0))) + 1e-300
-    sums, pulls, sizes = np.zeros((k, d)), np.zeros(k), np.zeros(k)
-    for first in range(0, len(rows), ROWS_PER_BLOCK):
-        block, own = rows[first : first + ROWS_PER_BLOCK], weights[first : first + ROWS_PER_BLOCK]
-        labels, _ = nearest(block, points)
-        pull = own / np.maximum(np.linalg.norm(block - points[labels], axis=1), least)
-        inside = (labels == np.arange(k)[:, None]).astype(rows.dtype)
-        sizes += inside @ own
-        pulls += inside @ pull
-        sums += inside @ (pull[:, None] * block)
-    return np.where(pulls[:, None] > 0, sums / np.maximum(pulls, 1e-300)[:, None], points), sizes / sizes.sum()

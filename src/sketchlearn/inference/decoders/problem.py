@@ -13,7 +13,6 @@ from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import (
     DiagonalGaussian,
     FrequencySet,
-    KnownGaussian,
     Mixture,
     Model,
     SphericalGaussian,
@@ -25,14 +24,14 @@ FREQUENCIES_PER_PARAMETER = 10  # frequencies per coordinate of a center, in a s
 COARSENING_EXPONENT = 0.6
 BACKGROUND_POWER = 0.3  # Relative to the power of clusters where they are resolved.
 WIDTH_FACTOR = 1.2  # Components that are too wide cost less than too narrow ones.
-LEAST_RELATIVE_VARIANCE = 0.05  # Few low frequencies tell little of a coordinate narrower than the others.
+LEAST_RELATIVE_VARIANCE = 0.05  # Few low frequencies hardly resolve a coordinate narrower than the others.
 LARGEST_MEAN = 6.0  # standard deviations
 
 
 def read(target: Target, n_components: int) -> tuple[Double, Double, float]:
-    """Mean and variance of all records, by coordinate, and the variance of a cluster, in the target's unit."""
+    """Mean and variance of all records, by coordinate, and the variance of a cluster, in the target's units."""
     if target.one_scale and np.all(target.declared > 0) and (target.harmonics or not target.imaginary):
-        # half the numbers, or disturbed ones, tell less than the sample that the operator was designed on
+        # the design's sample is more precise than half of the numbers, or disturbed ones
         mean, variances = np.zeros(target.n_features), target.declared**2
     else:
         mean, variances = _spread(target)
@@ -49,14 +48,14 @@ def coarseness(n_components: int, n_features: int, n_frequencies: int) -> float:
 
 
 def _spread(target: Target) -> tuple[Double, Double]:
-    """One Gaussian fitted to the frequencies along the axes; if there are none, to those where it is not small."""
+    """One Gaussian fitted to the frequencies along the axes; without any, to those where it is not small."""
     if target.released:
         return _spread_in_noise(target)
     probes = np.count_nonzero(target.frequencies.omega, axis=1) == 1
     part = target.some(probes) if np.sum(probes) >= target.n_features else target
     mixture = Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, target.n_features)), _decay(part)[None])
     for _ in range(REWEIGHTING_ROUNDS):
-        # the lower the frequency, the less heavy tails disturb
+        # heavy tails matter least at low frequencies
         mixture = _one_gaussian(part, mixture, mixture.shapes[0], steepness=1 if target.harmonics else 8)
     return mixture.locations[0], np.maximum(mixture.shapes[0], LEAST_RELATIVE_VARIANCE * mixture.shapes.mean())
 
@@ -64,7 +63,7 @@ def _spread(target: Target) -> tuple[Double, Double]:
 def _spread_in_noise(target: Target) -> tuple[Double, Double]:
     """One Gaussian fitted to all frequencies where it is not small: one variance first, then one per coordinate.
 
-    Those are drawn together as far as they differ by no more than the noise makes them differ.
+    The latter are shrunk towards the common one, according to the noise.
     """
     d, squares = target.n_features, target.frequencies.squares.astype(np.float64)
     mixture = Mixture(SphericalGaussian(), np.ones(1), np.zeros((1, d)), np.full((1, 1), _decay(target).mean()))
@@ -100,17 +99,17 @@ def _decay(target: Target) -> Double:
 
 
 def _best_decay(squares: Double, power: Double) -> float:
-    """The variance v, of 80 guesses, for which exp(-squares v) is nearest to the powers."""
+    """The variance v of 80 candidates with exp(-squares v) nearest to the powers."""
     guesses = np.geomspace(1e-3, 1e3, 80)
-    misfit = np.sum((power - np.exp(-np.outer(guesses, squares))) ** 2, axis=1)
-    return float(guesses[int(np.argmin(misfit))])
+    residuals = np.sum((power - np.exp(-np.outer(guesses, squares))) ** 2, axis=1)
+    return float(guesses[int(np.argmin(residuals))])
 
 
 def _within(target: Target, variances: Double, n_components: int) -> float:
     """|z|^2 is, on average, (1 - q) exp(-omega' V omega) + q exp(-|omega|^2 s^2), q about 1 / k: likelihood for s^2.
 
-    Far from each other, the centers' phases are random, and |z|^2 is exponentially distributed around that average.
-    The background keeps what the narrowest clusters leave at high frequencies from deciding; the widest matter most.
+    Centers far from each other have random phases, and |z|^2 an exponential distribution with that mean. The background
+    keeps high frequencies, where only the narrowest clusters have power, from deciding.
     """
     decay = (target.frequencies.squares @ variances).astype(np.float64)
     lengths = target.frequencies.lengths.astype(np.float64)
@@ -139,24 +138,24 @@ PARAMETERS_PER_VALUE = 0.85  # of the sketch; twice as many where noise is small
 PRECISE_POWER_PER_NOISE = 1000.0
 MOST_ATOMS = 3  # components per cluster
 LEAST_NOISE_LEFT = 0.1  # of a release, however many parameters are fitted to it
-LEAST_VARIANCE = 0.05  # of a component, in that of a cluster: the frequencies do not resolve less
+LEAST_RESOLVED_VARIANCE = 0.05  # of a component, relative to a cluster: the frequencies resolve no less
 STARTING_VARIANCE = 0.5  # of components while they are searched, in that of a cluster
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What to fit, in units of the clusters' expected deviation, around the mean of all records."""
+    """A decoding problem in units of the clusters' expected deviation, around the mean of all records."""
 
     target: Target  # its frequencies weighted
     plain: Target  # all values, as they are
     n_components: int
     spread: Double  # standard deviation of all records, coordinate by coordinate
     shift: Double  # mean of all records, before it was subtracted
-    size: int | None = None  # so many components of one shape, and not as many as the sketch determines
+    size: int | None = None  # components to fit, of one shape; None: as many as the sketch determines
 
     @classmethod
     def of(cls, target: Target, n_components: int) -> Problem:
-        """Reads scale and location off the target, and weights its frequencies."""
+        """The problem with scale, location and weights of frequencies that are estimated from the target."""
         mean, variances, within = read(target, n_components)
         unit = float(np.sqrt(within))
         mean, spread = mean / unit, np.sqrt(variances) / unit
@@ -164,7 +163,7 @@ class Problem:
         return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
 
     def without_harmonics(self, mixture: Mixture) -> Problem:
-        """The same problem, less what the wave's harmonics of a fitted mixture add to the sketch, if it has any."""
+        """The problem without the wave's harmonics of a fitted mixture, if it has any."""
         if not self.plain.harmonics:
             return self
         plain = self.plain.without_harmonics(mixture)
@@ -172,11 +171,11 @@ class Problem:
 
     @property
     def n_atoms(self) -> int:
-        """How many components to fit: up to three per cluster, as far as the sketch determines them."""
+        """The number of components to fit: up to three per cluster, as far as the sketch determines them."""
         if self.size is not None:
             return self.size
         k, d, m = self.n_components, self.target.n_features, self.target.n_numbers / 2
-        # whether noise is small against what half a cluster more or less changes in the sketch
+        # whether noise is small relative to half a cluster's part of the sketch
         precise = m / (k * k * (2 * d + 1)) >= PRECISE_POWER_PER_NOISE * self.target.noise
         precise = precise and not self.target.released  # private sketches of real data had 1.18 with twice as many
         return int(np.clip(self._determined * (2 if precise else 1), k, MOST_ATOMS * k))
@@ -188,23 +187,23 @@ class Problem:
 
     @property
     def _determined(self) -> float:
-        """How many components, each with a shape of its own, the sketch determines."""
+        """The number of components with shapes of their own that the sketch determines."""
         return PARAMETERS_PER_VALUE * self.target.n_numbers / 2 / (2 * self.target.n_features + 1)
 
     @cached_property
     def box(self) -> Box:
         reach = REACH * self.spread * (1 if np.all(self.target.declared > 0) else 2)  # a spread that was only guessed
-        return Box(-reach, reach, LEAST_VARIANCE)
+        return Box(-reach, reach, LEAST_RESOLVED_VARIANCE)
 
     @cached_property
     def start(self) -> Mixture:
-        """A mixture without components, whose one shape is that of the components to look for."""
+        """A mixture without components, with the shape of the components to search for."""
         width = STARTING_VARIANCE * self.spread / np.mean(self.spread)
         return Mixture(TiedDiagonalGaussian(), np.zeros(0), np.zeros((0, len(width))), width[None])
 
     @property
     def one_gaussian(self) -> Mixture:
-        """The Gaussian that has the mean and spread of all records."""
+        """The Gaussian with the mean and spread of all records."""
         return Mixture(DiagonalGaussian(), np.ones(1), np.zeros((1, len(self.spread))), self.spread[None] ** 2)
 
     def n_parameters(self, mixture: Mixture) -> int:
@@ -212,17 +211,17 @@ class Problem:
         return mixture.model.n_parameters(len(mixture), self.target.n_features)
 
     def damping(self, mixture: Mixture) -> Single:
-        """How a typical component of the mixture damps the frequencies."""
+        """The absolute characteristic function of a typical component of the mixture."""
         shapes = np.median(mixture.shapes, axis=0, keepdims=True)
         exponents = mixture.model.exponents(shapes, self.target.frequencies)
         return np.ones(len(self.target), np.float32) if exponents is None else np.exp(-exponents[0])
 
     @cached_property
     def floor(self) -> float:
-        """The cost that sampling noise leaves even to the true mixture, if it is one of diagonal Gaussians.
+        """The expected cost of the best mixture of diagonal Gaussians if records are of one: that of sampling error.
 
-        A cluster's noise at frequency omega has parts of every order in omega, weighted as the Poisson law of
-        u = |omega|^2 s^2; weight, mean and variances take up those of order 0, 1 and, along the axes, 2.
+        A cluster's sampling error at frequency omega has parts of every order in omega, with weights of the Poisson
+        distribution of u = |omega|^2 s^2; weight, mean and variances absorb orders 0, 1 and, along the axes, 2.
         """
         u, d = self.target.frequencies.lengths.astype(np.float64), self.target.n_features
         second = np.exp(-u) * u * u / 2
@@ -235,12 +234,12 @@ class Problem:
 
     @property
     def concentration(self) -> float:
-        """How many times fewer the numbers of the sketch are, as their weights are not the same."""
+        """The ratio of the number of values to their effective number under the weights."""
         weights = self.target.weights
         return float(np.mean(weights**2) / np.mean(weights) ** 2)
 
     def misfit(self, cost: float) -> float:
-        """The cost in units of sampling noise: far above 1, the mixture does not explain the sketch."""
+        """The cost relative to that of sampling error: far above 1, the fit is poor."""
         return cost / self.floor
 
     def in_data_units(self, mixture: Mixture) -> Mixture:
@@ -250,12 +249,17 @@ class Problem:
         shapes = mixture.model.scaled(mixture.shapes, unit)
         return replace(mixture, model=mixture.model.in_units(unit), locations=locations, shapes=shapes)
 
+    def from_data_units(self, mixture: Mixture) -> Mixture:
+        """A mixture that is in the units of the data, in those of the problem."""
+        unit, model = self.target.unit, mixture.model
+        locations = (mixture.locations - self.target.origin) / unit - self.shift
+        return Mixture(model.in_units(1 / unit), mixture.weights, locations, model.scaled(mixture.shapes, 1 / unit))
+
     def in_own_units(self, model: Model, weights: Double, means: Double, covariances: Double) -> Mixture:
         """A mixture of this model; it, means and covariances are given in the units of the data."""
         unit = self.target.unit
-        if isinstance(model, KnownGaussian):
-            model = KnownGaussian(model.covariance / np.outer(unit, unit))
         locations = (means - self.target.origin) / unit - self.shift
+        model = model.in_units(1 / unit)
         return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
 
 
@@ -270,22 +274,22 @@ def _moved(target: Target, mean: Double) -> Target:
 
 
 def _weighted(target: Target, spread: Double, n_components: int) -> Target:
-    """Frequencies count where clusters are resolved, |omega|^2 s^2 near 1, and where harmonics disturb little."""
+    """The target with most weight where clusters are resolved, |omega|^2 s^2 near 1, and harmonics disturb little."""
     u = target.frequencies.lengths.astype(np.float64)
     trust = np.sqrt(target.noise / (target.noise + _disturbance(target, spread, n_components)))
     return target.weighted((u * np.exp(1 - u)) ** WINDOW_EXPONENT * trust)
 
 
 def _disturbance(target: Target, spread: Double, n_components: int) -> Double:
-    """The mean square error of each value that harmonics of the wave cause, and their own sampling noise.
+    """The mean squared error of each value due to harmonics of the wave, with their own sampling error.
 
-    A harmonic of order k adds |F_k / F_1| phi(k omega) with a random phase; |phi|^2 is about that of the clusters, far
-    from each other, plus that of one cloud of all records.
+    A harmonic of order k adds |F_k / F_1| phi(k omega) with a random phase; |phi|^2 is about that of separate clusters
+    plus that of one Gaussian of all records.
     """
     squares, lengths = target.frequencies.squares.astype(np.float64), target.frequencies.lengths.astype(np.float64)
-    cloud, share = squares @ spread**2, 1 / n_components
+    overall, share = squares @ spread**2, 1 / n_components
     total, left = np.zeros(len(target)), CLEANED_POWER if target.cleaned else 1
     for order, ratio in target.harmonics:
-        seen = (1 - share) * np.exp(-order * order * cloud) + share * np.exp(-order * order * lengths)
+        seen = (1 - share) * np.exp(-order * order * overall) + share * np.exp(-order * order * lengths)
         total += abs(ratio) ** 2 * (seen * left + target.sampling + target.subsampling)
     return total

@@ -98,7 +98,7 @@ def nonnegative(gram: Double, right: Double) -> Double:
 
 
 def prune(target: Target, mixture: Mixture, n: int) -> Mixture:
-    """The mixture without its least useful components: those whose removal raises the cost least, one by one."""
+    """The mixture without the components whose removal raises the cost least, one by one."""
     gram, right = normal_equations(target, mixture)
     alive = np.flatnonzero(nonnegative(gram, right) > 0)
     if not len(alive):  # SciPy 1.17's nnls ends the process on an empty matrix: test_pruning_leaves_one
@@ -113,7 +113,7 @@ def prune(target: Target, mixture: Mixture, n: int) -> Mixture:
 
 @dataclass(frozen=True)
 class Box:
-    """Where components may lie, and how narrow they may be."""
+    """Bounds of locations and variances."""
 
     low: Double
     high: Double
@@ -126,10 +126,9 @@ class Box:
 def refine(
     target: Target, mixture: Mixture, box: Box, *, iterations: int, shapes: bool = True, tolerance: float = 2e-5
 ) -> tuple[Mixture, float, int]:
-    """The mixture at a local minimum of the cost (or after so many iterations), the cost, and the iterations.
+    """The mixture at a local minimum of the cost, by L-BFGS-B; the cost, and the number of iterations.
 
-    Locations and shapes are measured in steps of 1 / weight, which makes the problem well conditioned: the cost's
-    curvature along a component's location is proportional to its squared weight.
+    Locations and shapes are scaled by 1 / weight, as the cost's curvature along them is about the squared weight.
     """
     K, d = mixture.locations.shape
     free = mixture.shapes if shapes else mixture.shapes[:0]
@@ -165,7 +164,7 @@ def refine(
 
 
 LONGEST_STEP = 1.0  # component widths for a location, factors of e for a weight
-RELATIVE_RIDGE = 1e-5  # of the residual's covariance, relative to its mean eigenvalue
+COVARIANCE_RIDGE = 1e-5  # of the residual's covariance, relative to its mean eigenvalue
 COST_TOLERANCE = 1e-6
 FREQUENCIES_PER_BLOCK = 64
 SUM_PENALTY = 10.0  # on weights that do not sum to one, per square root of a frequency
@@ -175,7 +174,7 @@ Whitening = Callable[[Double], Double]
 
 
 def independent_errors(target: Target) -> Whitening:
-    """Each part of a value by its own deviation, about sqrt((1 - |z|^2) / 2n) where records add to all values."""
+    """Whitening by each part's own deviation, about sqrt((1 - |z|^2) / 2n) without subsampling."""
     power = (1 + sum(abs(ratio) ** 2 for _, ratio in target.harmonics)) / 2
     own = target.sampling * np.maximum(1 - np.abs(target.values) ** 2, 1e-3)
     scales = np.tile(1 / np.sqrt(power * (own + target.subsampling) + target.released / 2), 2)
@@ -184,7 +183,7 @@ def independent_errors(target: Target) -> Whitening:
 
 @dataclass(frozen=True)
 class CorrelatedErrors:
-    """Residuals by the square root of their whole covariance, to which a ridge was added."""
+    """Whitening by the Cholesky factor of the whole covariance, to which a ridge was added."""
 
     factor: Double  # lower triangular
     ridge: float
@@ -193,7 +192,7 @@ class CorrelatedErrors:
         return np.asarray(solve_triangular(self.factor, parts, lower=True, check_finite=False))
 
     def weighed(self, parts: Double) -> Double:
-        """Parts by the covariance itself."""
+        """Parts multiplied by the inverse covariance."""
         return np.asarray(cho_solve((self.factor, True), parts, check_finite=False))
 
 
@@ -214,7 +213,7 @@ def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
         total[m : m + last, first:last] = (plus_turned - minus_turned).T
     total -= np.outer(mean, mean)
     total *= target.sampling
-    ridge = RELATIVE_RIDGE * np.trace(total) / len(total)
+    ridge = COVARIANCE_RIDGE * np.trace(total) / len(total)
     total[np.diag_indices_from(total)] += ridge + target.released / 2
     factor = cholesky(total, lower=True, overwrite_a=True, check_finite=False)
     return CorrelatedErrors(np.asarray(factor, np.float64), float(ridge))
@@ -222,7 +221,7 @@ def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
 
 @dataclass(frozen=True)
 class _ComponentWave:
-    """What a component adds to means of products of waves, from those at sums and differences of frequencies."""
+    """A component's part in means of products of waves, from those at sums and differences of frequencies."""
 
     mean: Double  # of cosines and sines, (2 m)
     left: Double  # exponents at sums and at differences are left @ right, (2, m, d + 2)
@@ -259,7 +258,7 @@ def _component_waves(omega: Double, mixture: Mixture) -> Iterator[_ComponentWave
 
 
 def residual(target: Target, mixture: Mixture, whitening: Whitening) -> Double:
-    """What a mixture, its weights made to sum to one, leaves of the values' parts, whitened."""
+    """The whitened residual of a mixture, its weights made to sum to one."""
     whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
     return _residual(target, whole, whitening, 0.0)[0][:-1]
 
@@ -275,8 +274,8 @@ def levenberg_marquardt(
 ) -> tuple[Mixture, float]:
     """The mixture at a local minimum of the whitened squared residual, and that minimum.
 
-    `hold` pulls shapes back to those at the start: it is the price of a squared deviation (a factor e of a variance);
-    with an infinite one they do not move at all. Two steps that lower the cost by less than this share of it end it.
+    `hold` is the price of a squared deviation of shapes from those at the start (a factor e of a variance); with an
+    infinite one they are fixed. The search ends after two steps of less than this relative gain.
     """
     stiff, free = SUM_PENALTY * np.sqrt(len(target)), bool(np.isfinite(hold))
     lam, quiet, start = 1e-2, 0, mixture.shapes
@@ -320,10 +319,8 @@ def _residual(
     target: Target, mixture: Mixture, whitening: Whitening, stiff: float
 ) -> tuple[Double, NDArray[np.complex128]]:
     """The whitened residual, last the sum of weights; and each component's characteristic function."""
-    cosines, sines = mixture.waves(target.frequencies)
-    waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
-    left = target.values - mixture.weights @ waves
-    parts = whitening(np.concatenate([left.real, left.imag * target.imaginary]))
+    waves = mixture.component_characteristics(target.frequencies)
+    parts = whitening(target.stacked(target.values - mixture.weights @ waves))
     return np.append(parts, stiff * (1 - mixture.weights.sum())), waves
 
 
@@ -343,13 +340,12 @@ def derivatives(
 ) -> Double:
     """Derivatives of the values' parts, (2 m, coordinates), along the coordinates of small steps.
 
-    Those are, for each component, the logarithm of its weight, its location in units of `widths`, and the coordinates
-    of `Model.moved`, unless shapes are not free; those of a shape that all components share come last. `waves` are the
-    components' characteristic functions, if they are known.
+    Coordinates are, for each component, the logarithm of its weight, its location in units of `widths`, and, if shapes
+    are free, those of `Model.moved`; those of a shared shape come last. `waves` are the components' characteristic
+    functions, if known.
     """
     if waves is None:
-        cosines, sines = mixture.waves(target.frequencies)
-        waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
+        waves = mixture.component_characteristics(target.frequencies)
     weighted = (mixture.weights[:, None] * waves)[:, :, None]
     projected = target.frequencies.omega.astype(np.float64) @ widths(mixture)
     own = [weighted, 1j * weighted * projected]
@@ -359,11 +355,22 @@ def derivatives(
     columns = np.concatenate(own, axis=2).transpose(1, 0, 2).reshape(len(target), -1)
     if free and mixture.model.tied:
         columns = np.concatenate([columns, -weighted.sum(axis=0) * shapes[0]], axis=1)
-    return np.concatenate([columns.real, columns.imag * target.imaginary])
+    return target.stacked(columns)
+
+
+NORMAL_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
+
+
+def scaled_factor(normal: Double) -> tuple[tuple[Double, bool], Double]:
+    """The Cholesky factor of a normal matrix whose rows and columns are scaled to a diagonal of 1, and the scales."""
+    scale = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
+    scaled = normal * scale[:, None] * scale
+    scaled[np.diag_indices_from(scaled)] += NORMAL_RIDGE
+    return cho_factor(scaled), scale
 
 
 def widths(mixture: Mixture) -> Double:
-    """A factor L of each component's covariance (or of nearly nothing)."""
+    """A factor L of each component's covariance, plus a tiny ridge."""
     covariances = mixture.covariances()
     d = covariances.shape[1]
     least = 1e-6 * max(float(np.mean(np.trace(covariances, axis1=1, axis2=2))) / d, 1e-6)
@@ -376,7 +383,7 @@ def shape_coordinates(mixture: Mixture) -> NDArray[np.bool_]:
 
 
 def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
-    """How far shapes are from those at the start, among zeros for other parameters; and which ones are shapes."""
+    """Deviations of shapes from those at the start, 0 for other parameters; and which coordinates are shapes."""
     K, d = mixture.locations.shape
     deviations = mixture.model.deviations(mixture.shapes, start)
     if mixture.model.tied:

@@ -1,4 +1,4 @@
-"""What a decoder sees: the characteristic function of the records at the sketch's frequencies, with noise."""
+"""The target of decoders: the noisy empirical characteristic function at the sketch's frequencies."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.distributions import FrequencySet, Mixture
 from sketchlearn.sketch.record_weights import distinct_records, effective_records
 from sketchlearn.sketch.sums import Sketch
 
-HIGHEST_HARMONIC = 41  # that mixtures are freed of; harmonics of narrow components vanish slowly
+HIGHEST_HARMONIC = 41  # subtracted for mixtures; harmonics of narrow components vanish slowly
 
 
 @dataclass(frozen=True)
 class Target:
-    """Values z of the characteristic function of y = (x - origin) / unit, and how much each of them counts."""
+    """Values z of the characteristic function of y = (x - origin) / unit, their weights and their errors."""
 
     frequencies: FrequencySet
     values: NDArray[np.complex128]
     weights: Double
     imaginary: float  # 0 under a real wave, where only the real parts of the shifted values are known; 1 otherwise
-    sampling: float  # about the mean square error that sampling leaves in a value
-    subsampling: float  # the mean square error that is added where a record adds to some of the values only
-    released: float  # the mean square error that the noise of a private release adds
+    sampling: float  # about the mean squared sampling error of a value
+    subsampling: float  # the mean squared error due to frequency subsampling
+    released: float  # the mean squared error due to the noise of a private release
     origin: Double
     unit: Double
-    declared: Double  # least spread of each coordinate, in the unit, if the law declares one
-    shapes: Double  # covariances of clusters, in the unit, if the law declares any
+    declared: Double  # least spread of each coordinate, in the unit, if the frequency distribution declares one
+    shapes: Double  # covariances of clusters, in the unit, if the frequency distribution declares any
     whole: bool  # each record adds exp(i omega . x) to each value, so that their covariance is known
-    one_scale: bool  # the unit is the scale of the law
+    one_scale: bool  # the unit is the scale of the frequency distribution
     dither: Double  # shifts of the phases, in radians
     harmonics: tuple[tuple[int, complex], ...]  # order k and F_k / F_1 of those that disturb the values
     places: NDArray[np.int64]  # of the values among those of the sketch
@@ -43,9 +44,9 @@ class Target:
 
     @classmethod
     def of(cls, sketch: Sketch, highest: int = 9) -> Target:
-        """The target that a sketch of Fourier features gives, whatever its wave: F_1 and the dither are divided out.
+        """The target of a sketch of Fourier features: F_1 and the dither of its wave are divided out.
 
-        Harmonics up to the `highest` order are known to disturb it.
+        It notes harmonics up to the `highest` order.
         """
         n_records, n_distinct = effective_records(sketch) or float(sketch.count), distinct_records(sketch)
         sketch, operator = fourier_part(sketch)
@@ -87,16 +88,16 @@ class Target:
 
     @property
     def noise(self) -> float:
-        """About the mean square error of a value."""
+        """About the mean squared error of a value."""
         return self.sampling + self.subsampling + self.released
 
     @property
     def n_numbers(self) -> float:
-        """How many real numbers are known."""
+        """The number of known real numbers."""
         return len(self) * (1 + self.imaginary)
 
     def weighted(self, weights: Double) -> Target:
-        """The same, each value counting that many times as much; values that count for nothing are left out."""
+        """The target with weights multiplied by these; values with next to no weight are left out."""
         total = self.weights * weights
         return replace(self, weights=total).some(total > 1e-3 * total.max())
 
@@ -129,13 +130,13 @@ class Target:
         return result.reshape(-1, weights.shape[1])
 
     def measured_in(self, factor: float) -> Target:
-        """The same in units `factor` times as large."""
+        """The target in units `factor` times as large."""
         frequencies = FrequencySet(self.frequencies.omega * np.float32(factor), self.frequencies.shift)
         unit, declared, shapes = self.unit * factor, self.declared / factor, self.shapes / (factor * factor)
         return replace(self, frequencies=frequencies, unit=unit, declared=declared, shapes=shapes)
 
     def without_harmonics(self, mixture: Mixture) -> Target:
-        """The values less what the wave's harmonics would add to them, were the records drawn from the mixture."""
+        """The target less the wave's harmonics under a mixture."""
         values = self.values.copy()
         for order, ratio in self.harmonics:
             turn = np.exp(1j * (order - 1 if self.imaginary else order) * self.dither)
@@ -150,17 +151,26 @@ class Target:
 
     @cached_property
     def part_weights(self) -> Single:
-        """How much each part counts, one on average over the known numbers: shape (2, m)."""
+        """Weights of the parts, one on average over the known numbers: shape (2, m)."""
         share = self.weights / self.weights.mean()
         return np.stack([share, share * self.imaginary]).astype(np.float32)
 
+    def stacked(self, values: NDArray[np.complex128], axis: int = 0) -> Double:
+        """Real parts of values, then imaginary ones, which are 0 where the target's are not known."""
+        return np.concatenate([values.real, values.imag * self.imaginary], axis=axis)
+
+    @property
+    def numbers(self) -> Double:
+        """The known numbers: real parts, and imaginary ones if they are known."""
+        return self.stacked(self.values)[: round(self.n_numbers)]
+
     def residual(self, mixture: Mixture) -> Single:
-        """What a mixture leaves of the two parts, not weighted."""
+        """The residual of a mixture in the two parts, not weighted."""
         weights = mixture.weights.astype(np.float32)
         return self.parts - np.stack([weights @ part for part in mixture.waves(self.frequencies)])
 
     def cost(self, mixture: Mixture) -> float:
-        """Weighted mean square of what a mixture leaves."""
+        """The weighted mean squared residual of a mixture."""
         return sum(
             float(r.astype(np.float64) @ (r * w)) / len(self)
             for r, w in zip(self.residual(mixture), self.part_weights, strict=True)
@@ -168,7 +178,7 @@ class Target:
 
 
 def characteristic_factors(operator: FourierFeatures, dither: Double) -> NDArray[np.complex128]:
-    """What features, or their means, are multiplied by to give exp(i omega . x), but for harmonics of the wave."""
+    """Factors that turn features, or their means, into exp(i omega . x), up to harmonics of the wave."""
     first = operator.wave.coefficient(1)
     if operator.wave.complex:
         return np.asarray(np.exp(-1j * dither) / first / operator.feature_weights)
@@ -176,7 +186,7 @@ def characteristic_factors(operator: FourierFeatures, dither: Double) -> NDArray
 
 
 def released_variance(sketch: Sketch, operator: FourierFeatures) -> float:
-    """Variance that a private release adds to each real number of the mean."""
+    """The variance of private noise in each real number of the mean."""
     variance = 0.0 if sketch.ledger is None else sketch.ledger.sum_variance
     return float(variance * (operator.n_groups / operator.wave.unit / sketch.units) ** 2)
 
@@ -186,13 +196,14 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     leaves = sketch.operator.leaves(sketch)
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
-        kind = type(sketch.operator).__name__
+        kind, more = type(sketch.operator).__name__, Parameter("n_frequencies", 1000)
         remedies = {
-            "CellSums": "design it with n_directions=None, or fit with n_frequencies=1000",
-            "ExpectedStatistics": "fit with n_frequencies=1000",
+            "CellSums": f"design it with {Parameter('n_directions', None)}, or fit with {more}",
+            "ExpectedStatistics": f"fit with {more}",
         }
-        remedy = remedies.get(kind, "use design(sample, ...)")
-        raise ValueError(f"a sketch of Fourier features is needed, but this one is of {kind}: {remedy}")
+        remedy = remedies.get(kind, f"use {called('design', 'sample', '...')}")
+        found_kind = either(f"is of {kind}", "has none")
+        raise InvalidValueError(f"a sketch of Fourier features is needed, but this one {found_kind}", remedy)
     if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
     return found[0]

@@ -1,4 +1,4 @@
-"""Standard errors of the centers and shares of clusters: through the fitted density, or from kept rows."""
+"""Standard errors of the centers and shares of clusters: from cells, the fitted density, or sampled rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import stdtr
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted
-from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members
+from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members, from_frequencies
 from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
@@ -21,7 +22,6 @@ from sketchlearn.inference.errors.influence import (
     StandingRows,
     UndeterminedError,
     check_size,
-    in_own_units,
     independent_records,
 )
 from sketchlearn.inference.errors.mixtures import Steps
@@ -29,34 +29,33 @@ from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.inference.kmeans import KMeansOfRows
 from sketchlearn.sketch.sums import Sketch
 
-FROM_FREQUENCIES = "learn from frequencies, with n_directions=None"
-#: What borders could move a center by, in standard errors. Five clusters of 256 columns, whose nearest are 5 deviations
-#: apart, have 0.6 with 8,000 records (94 % of intervals along the clusters held the truth); at 4, 1.8 (89 %).
+#: Largest effect of borders on a center, in standard errors. Five clusters of 256 columns, the nearest 5 deviations
+#: apart, have 0.6 with 8,000 records (intervals along the clusters covered 94 %); at 4 deviations, 1.8 (89 %).
 MOST_MOVED = 1.0
 FEWEST_RECORDS = 30  # of a cluster
 ROUNDING = 1e-6  # of a cost, by values in fixed point and rows in float32
-PREMISE = "those of clusters that lie apart, as these do as far as cells tell"
-PRIVATE = f"the noise of a private release is in all cells, and what it does to this is not known: {FROM_FREQUENCIES}"
+PREMISE = "for separated clusters, as these seem to be from their cells"
+PRIVATE = "the noise of a private release is in all cells, and its effect here is not known"
 
 
 def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars:
     """Standard errors of the means and shares of clusters of cells."""
     if sketch.ledger is not None:
-        raise UndeterminedError(PRIVATE)
+        raise UndeterminedError(PRIVATE, from_frequencies())
     clusters = CellClusters.of(cells, members)
     if clusters is None:
         raise UndeterminedError(NO_COVARIANCES)
     if cells.squares.ndim == 1:
         raise UndeterminedError(
             f"so many cells leave no room for squares of each column: design the sketch for fewer clusters, or "
-            f"{FROM_FREQUENCIES}"
+            f"{from_frequencies()}"
         )
     n, shares = independent_records(sketch), members.sizes
     moved = clusters.overlaps() * np.sqrt(n * shares)
     if np.max(moved) > MOST_MOVED:
         raise UndeterminedError(
-            f"some clusters touch, and cells do not tell how their borders move: ask for fewer clusters, or "
-            f"{FROM_FREQUENCIES}"
+            f"some clusters touch, and cells do not determine how their borders move: ask for fewer clusters, or "
+            f"{from_frequencies()}"
         )
     few = n * shares < FEWEST_RECORDS
     of_shares = np.sqrt(shares * np.maximum(1 - shares, 0) / n)
@@ -71,12 +70,12 @@ def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars
 def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean:
     """The mean squared distance, in units, of all records from the nearest center.
 
-    That from the center of a record's own cell is exact. It is larger, by what records gain that lie nearer to another
-    center: at most about what they would if clusters had tails of Student's law with 4 degrees of freedom. The value
-    lies in the middle, and the error is half of it. (Gaussian tails held 7 % of inertias where there were 6 degrees.)
+    The distance from the center of a record's own cell is exact, and an upper bound. Records nearer to another center
+    gain at most about what they would in tails of Student's t with 4 degrees of freedom. The value is the middle of
+    both, and the error half of their difference. (Gaussian tails covered 7 % of inertias with 6 degrees.)
     """
     if sketch.ledger is not None:
-        return RowMean(withheld=PRIVATE)
+        return RowMean(withheld=f"{PRIVATE}: {from_frequencies()}")
     clusters = CellClusters.of(cells, cells.members(centers))
     if clusters is None:
         return RowMean(withheld=NO_COVARIANCES)
@@ -86,7 +85,7 @@ def mean_cost_of_cells(sketch: Sketch, cells: Cells, centers: Double) -> RowMean
 
 
 def gain_beyond_borders(clusters: CellClusters, centers: Double) -> float:
-    """What records gain by the center that is nearest to them, in squared units, if clusters have tails."""
+    """The gain of records beyond borders by their nearest center, in squared units, if clusters have heavy tails."""
     gaps = np.minimum(clusters.gaps(), 1e3)
     distances = np.linalg.norm(centers[:, None] - centers, axis=2)
     # beyond the border by t deviations of size distance / (2 gap), a record gains 2 distance t of them
@@ -97,14 +96,14 @@ def gain_beyond_borders(clusters: CellClusters, centers: Double) -> float:
 
 
 def _mean_beyond(gaps: Double) -> Double:
-    """The mean of max(t - gap, 0), t of Student's law with 4 degrees of freedom, scaled to a variance of 1."""
+    """The mean of max(t - gap, 0), for Student's t with 4 degrees of freedom, scaled to a variance of 1."""
     scale = math.sqrt(0.5)
     at = gaps / scale
     density = 0.375 * (1 + at**2 / 4) ** -2.5
     return np.asarray(scale * ((4 + at**2) / 3 * density - at * stdtr(4, -at)))
 
 
-LEAST_STIFFNESS = 0.05  # smallest eigenvalue of K, relative to shares: with less, centers slide along a valley
+LEAST_STIFFNESS = 0.05  # smallest eigenvalue of K, relative to shares: below it, centers slide along a valley
 MOST_COORDINATES = 2000  # of all centers
 ROWS_PER_BLOCK = 1 << 14
 
@@ -115,7 +114,7 @@ UNSETTLED = (
 
 @dataclass(frozen=True)
 class CellBorders:
-    """The cells of centers: the share of each, and how centers and shares move with the law."""
+    """The Voronoi cells of centers: shares, and how centers and shares move with the distribution."""
 
     labels: NDArray[np.int64]  # of the rows
     shares: Double  # (k,)
@@ -124,14 +123,16 @@ class CellBorders:
 
     @classmethod
     def of(cls, rows: Double, weights: Double, centers: Double, band: float) -> CellBorders:
-        """Those of weighted rows, with bands of so many deviations within clusters; weights sum to one."""
+        """Cells of weighted rows, with borders as bands of this width, in deviations; weights sum to one."""
         k, d = centers.shape
         if k * d > MOST_COORDINATES:
             raise UndeterminedError(
                 f"the centers have {k * d:,} coordinates, and errors of more than {MOST_COORDINATES:,} are not "
                 "computed: ask for fewer clusters, or sketch fewer columns"
             )
-        first, second, nearer = _two_nearest(rows, centers)
+        first, second, lowest, next_lowest = _two_nearest(rows, centers)
+        gaps = np.linalg.norm(centers[first] - centers[second], axis=1)
+        nearer = (next_lowest - lowest) / (2 * np.maximum(gaps, 1e-300))  # distance from the border
         shares = np.asarray(np.bincount(first, weights, minlength=k), np.float64)
         if np.any(shares <= 0):
             raise UndeterminedError("a cluster has no records: ask for fewer clusters")
@@ -159,7 +160,7 @@ class CellBorders:
 
 
 def _inverse(borders: Double, shares: Double) -> Double:
-    """K^-1, where K is that of shares less that of borders."""
+    """The inverse of K, the diagonal of shares less the matrix of borders."""
     roots = 1 / np.sqrt(shares)
     scaled = np.eye(len(shares)) - borders * roots[:, None] * roots
     try:
@@ -170,44 +171,46 @@ def _inverse(borders: Double, shares: Double) -> Double:
     return np.asarray(inverse * roots[:, None] * roots)
 
 
-def _two_nearest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], NDArray[np.int64], Double]:
-    """The nearest center and the next of each row, and the distance to the border between them."""
-    first, second, nearer = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows))
+def _two_nearest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], NDArray[np.int64], Double, Double]:
+    """The nearest center of each row and the next, and their squared distances, less the row's squared length.
+
+    A single center has no next one: its distance is infinite.
+    """
+    labels = np.empty((2, len(rows)), np.int64)
+    lowest = np.empty((2, len(rows)))
     squares = np.sum(centers**2, axis=1)
     for start in range(0, len(rows), ROWS_PER_BLOCK):
         part = slice(start, start + ROWS_PER_BLOCK)
         score = squares - 2 * (rows[part] @ centers.T)
         every = np.arange(len(score))
-        a = np.argmin(score, axis=1)
-        lowest = score[every, a]
-        score[every, a] = np.inf
-        b = np.argmin(score, axis=1)
-        gaps = np.linalg.norm(centers[a] - centers[b], axis=1)
-        first[part], second[part] = a, b
-        nearer[part] = (score[every, b] - lowest) / (2 * np.maximum(gaps, 1e-300))
-    return first, second, nearer
+        for place in range(2):
+            labels[place, part] = np.argmin(score, axis=1)
+            lowest[place, part] = score[every, labels[place, part]]
+            score[every, labels[place, part]] = np.inf
+    return *labels, *lowest
 
 
 DRAWS, LEAST_DRAWS = 100_000, 1000  # of all components, and of each
 BAND, BAND_OF_ROWS = 0.15, 0.3  # around borders of cells, in deviations within clusters; rows are fewer than draws
-RIVALS = 2  # centers to remove, and clusters to split, that are tried
+RIVALS = 2  # centers to remove, and clusters to split
 CLEAR_DEVIATIONS = 3.0  # by which rivals must cost more
-FEWEST_ROWS = 10  # of a cluster, whose weights count as so many equal ones
+FEWEST_ROWS = 10  # effective, of a cluster
 
 
 def errors_of_density(
     sketch: Sketch, problem: Problem, density: Mixture, centers: Double, units: Double, rng: np.random.Generator
 ) -> tuple[Double, Double]:
-    """Errors of centers and of shares that are those of a mixture which explains the sketch.
+    """Standard errors of centers and shares of a mixture that fits the sketch.
 
     `density` and `centers` are in the units of the data; `units` are those in which distances count.
     """
-    if len(density) > len(centers):  # of squared boxes, 26 % of such intervals held the truth; of balls, 79 %
+    if len(density) > len(centers):  # such intervals covered 26 % for boxes and 79 % for balls
         raise UndeterminedError(
-            f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not tell their law "
-            "well enough: keep rows beside it, with design(..., rows=500)"
+            f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not determine their "
+            "distribution well enough",
+            f"keep rows beside it, with {called('design', '...', rows=500)}",
         )
-    own = in_own_units(problem, density)
+    own = problem.from_data_units(density)
     problem = problem.without_harmonics(own)
     influence = _influence(sketch, problem, own)
     of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)
@@ -216,7 +219,7 @@ def errors_of_density(
 
 
 def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfluence:
-    """How the mixture follows the sketch: as an efficient fit does, if it is one."""
+    """The influence of the sketch on the mixture: that of an efficient fit, if it is one."""
     target = problem.target
     check_size(target, mixture)
     whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
@@ -230,7 +233,7 @@ def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfl
 def _gradients(
     steps: Steps, problem: Problem, centers: Double, units: Double, rng: np.random.Generator
 ) -> tuple[Double, Double]:
-    """How centers, in units, and shares move with the coordinates of the density.
+    """Gradients of centers, in units, and shares along the coordinates of the density.
 
     A component's share of a mean, w E f(x), changes by w E f(x) s(x) along a coordinate, s its own score there.
     """
@@ -261,7 +264,7 @@ def _gradients(
 def errors_of_rows(
     sketch: Sketch, centers: Double, units: Double, rng: np.random.Generator, *, decided: bool = True
 ) -> tuple[Double, Double, str]:
-    """Errors of centers and shares, and why some are missing. Kept rows decided on them, or only tell their errors."""
+    """Standard errors of centers and shares from sampled rows, and why some are missing."""
     standing, (k, d) = StandingRows.of(sketch, rng, decided=decided), centers.shape
     middle = standing.rows.weights @ standing.rows.rows
     rows, weights, at = (standing.rows.rows - middle) / units, standing.rows.weights, (centers - middle) / units
@@ -294,8 +297,8 @@ def errors_of_rows(
     if not np.any(np.isnan(of_centers)):
         return of_centers, of_shares, ""
     reason = (
-        "some clusters, or some columns of them, rest on too few different kept rows: keep more, with "
-        "design(..., rows=5000), or ask for fewer clusters"
+        "some clusters, or some columns of them, have too few different kept rows: keep more, with "
+        f"{called('design', '...', rows=5000)}, or ask for fewer clusters"
     )
     if standing.kept.complete:
         reason = "the records of some clusters are alike, in some columns at least: ask for fewer clusters"
@@ -305,13 +308,17 @@ def errors_of_rows(
 
 
 def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng: np.random.Generator) -> None:
-    """Refuses centers that chance could have preferred to quite others, of about the same cost.
+    """Refuses centers if quite different ones have about the same cost, up to sampling error.
 
-    Rivals come from exchanges: a center that is missed least moves to a cluster that costs most.
+    Rivals come from exchanges: a center of least use moves to a cluster of largest cost.
     """
     weights, k = standing.rows.weights, len(centers)
-    labels, lowest, second = _two_lowest(rows, centers)
+    if k == 1:
+        return
+    labels, _, lowest, second = _two_nearest(rows, centers)
     missed = np.bincount(labels, weights * (second - lowest), minlength=k)
+    lengths = np.sum(rows**2, axis=1)
+    lowest = np.maximum(lowest + lengths, 0)
     costs = np.bincount(labels, weights * lowest, minlength=k)
     width = np.sqrt(float(weights @ lowest) / rows.shape[1])
     differences, every = [], KMeansOfRows(rows, weights, fine=True)
@@ -323,24 +330,13 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
             start[removed] = (far + centers[split]) / 2
             rival = every.centers_of(every.lloyd(every.seen(start))[0])
             if np.sqrt(np.min(np.sum((rival[:, None] - centers) ** 2, axis=2), axis=1).max()) > width:
-                differences.append(_two_lowest(rows, rival)[1] - lowest)
+                differences.append(np.maximum(_two_nearest(rows, rival)[2] + lengths, 0) - lowest)
     if not differences:
         return
     values = np.stack(differences, axis=1)
     gained = standing.errors(lambda which: values[:, which], values.shape[1], rng)
     if np.any(weights @ values < CLEAR_DEVIATIONS * gained):
         raise UndeterminedError(
-            "other centers, far from these, are as good up to chance, and the errors of these would not tell of them: "
+            "other centers, far from these, are as good up to sampling error, which standard errors do not cover: "
             "ask for another number of clusters, or for more rows"
         )
-
-
-def _two_lowest(rows: Double, centers: Double) -> tuple[NDArray[np.int64], Double, Double]:
-    """The nearest center of each row, and the two lowest squared distances; one center has no second."""
-    squares = np.sum(rows**2, axis=1)[:, None] - 2 * (rows @ centers.T) + np.sum(centers**2, axis=1)
-    labels, every = np.argmin(squares, axis=1), np.arange(len(rows))
-    lowest = np.maximum(squares[every, labels], 0)
-    if len(centers) == 1:
-        return labels, lowest, lowest
-    squares[every, labels] = np.inf
-    return labels, lowest, squares.min(axis=1)

@@ -16,7 +16,7 @@ from sketchlearn.inference.moments import Moments
 
 @dataclass(frozen=True)
 class ProductForms:
-    """The functions (left . [1, x - mean]) (right . [1, x - mean]), less their means, of which estimates are means.
+    """Estimates that are means of products (left . [1, x - mean]) (right . [1, x - mean]), less their expectations.
 
     Attributes
     ----------
@@ -32,14 +32,14 @@ class ProductForms:
         return np.asarray(self.left[:, 0] * self.right[0] + self.left[:, 1:] @ (moments.covariance @ self.right[1:]))
 
     def sampled(self, moments: Moments, sample: SampledRows, factors: Double | float = 1.0) -> Double:
-        """Variances of the estimates, whatever the law, from rows; each row's function may be taken times a factor."""
+        """Variances of the estimates from rows, for any distribution; `factors` multiply each row's function."""
         away = sample.rows - moments.mean
         right = (self.right[0] + away @ self.right[1:]) * factors
         products = (self.left[:, 0] + away @ self.left[:, 1:].T) * right[:, None]
         return sample.variances(products - self.means(moments))
 
     def independent(self, moments: Moments, n_rows: float) -> Double:
-        """Variances of the estimates of so many rows, if both factors were independent, and the right one 0 on average.
+        """Variances of the estimates from `n_rows`, if both factors are independent and the right one has mean 0.
 
         >>> m = Moments(100.0, np.zeros(1), np.array([[4.0]]), np.zeros(1))
         >>> ProductForms(np.array([[1.0, 0.0]]), np.array([0.0, 1.0])).independent(m, 100)
@@ -52,7 +52,7 @@ class ProductForms:
         return np.asarray(np.maximum(squares[0] * squares[1] / n_rows, 0.0))
 
     def released(self, moments: Moments) -> Double:
-        """Variances of the estimates that are due to the noise of a release; 0 if the moments are exact."""
+        """Variances of the estimates due to the noise of a release; 0 if the moments are exact."""
         if moments.noise is None:
             return np.zeros(len(self.left))
         left, right = (_from_zero(side, moments.mean) for side in (self.left, self.right))
@@ -64,29 +64,29 @@ def _from_zero(form: Double, mean: Double) -> Double:
     return np.concatenate([(form[..., 0] - form[..., 1:] @ mean)[..., None], form[..., 1:]], axis=-1)
 
 
-MOST_ANGLE = 0.2  # One standard deviation, in radians, of a direction; first-order errors are too small beyond.
-MOST_BIAS = 1.0  # of a variance, in standard errors: variances that are close repel each other
-MOST_PRODUCTS = 4e9  # multiplications that errors of directions may take, some seconds
+LARGEST_ANGLE = 0.2  # standard error of a direction, in radians: first-order errors are too small beyond
+LARGEST_BIAS = 1.0  # of a variance, in standard errors: close variances repel each other
+MOST_PRODUCTS = 4e9  # multiplications for errors of directions: some seconds
 NORMAL_ROWS = "for normally distributed rows; a sketch that keeps rows gives errors for any"
 NORMAL_AND_NOISE = "for normally distributed rows; the noise of the release is in them"
 
 
 @dataclass(frozen=True)
 class ComponentErrors:
-    """How far principal components of n rows lie from those of their law, to first order.
+    """Standard errors of principal components of n rows, to first order.
 
     With scores s_j = v_j . (x - mean), variances l_j and dC the error of the covariance, v_i' dC v_j is the mean of
     s_i s_j - l_i [i = j] over the rows; l_i moves by v_i' dC v_i, and v_i by the sum over j of v_j v_i' dC v_j /
-    (l_i - l_j), that is by angles towards the others (Anderson 1963; Davis 1977 for any law).
+    (l_i - l_j), that is by angles towards the others (Anderson 1963; Davis 1977 for any distribution).
 
     Attributes
     ----------
     moments : mean and covariance.
     basis : array (columns, columns), all eigenvectors of the covariance as rows, with its eigenvalues `variances`.
-    components : which of them are asked for.
-    slopes : array (components,), by how much a reported variance moves with its eigenvalue; NaN for one that is noise.
-    n_rows : how many rows of equal weight the records are worth.
-    sample : rows, if some are there; else the rows' law is taken to be normal.
+    components : the positions of the requested ones.
+    slopes : array (components,), derivatives of reported variances by eigenvalues; NaN for one that is noise.
+    n_rows : effective number of rows of equal weight.
+    sample : sampled rows; without any, a normal distribution is assumed.
     """
 
     moments: Moments
@@ -101,7 +101,7 @@ class ComponentErrors:
     def of(
         cls, moments: Moments, components: Double, slopes: Double, n_rows: float, sample: SampledRows | None
     ) -> ComponentErrors:
-        """Of components (k, columns) that are eigenvectors of the covariance."""
+        """Errors of components (k, columns) that are eigenvectors of the covariance."""
         values, vectors = np.linalg.eigh(moments.covariance)
         matches = components @ vectors
         which = np.argmax(np.abs(matches), axis=1)
@@ -121,13 +121,13 @@ class ComponentErrors:
 
     @cached_property
     def _released(self) -> Double:
-        """What the noise of a release adds to the variances of v_i' dC v_j, an array (components, columns)."""
+        """Variances of v_i' dC v_j due to the noise of a release, an array (components, columns)."""
         forms = [ProductForms(self._forms, self._forms[i]) for i in self.components]
         return np.array([form.released(self.moments) for form in forms])
 
     @cached_property
     def _sampled(self) -> Double:
-        """Variances of v_i' dC v_j by sampling, an array (components, columns)."""
+        """Sampling variances of v_i' dC v_j, an array (components, columns)."""
         own = self.variances[self.components]
         itself = self.components[:, None] == np.arange(len(self.basis))
         if self.sample is None:
@@ -146,16 +146,16 @@ class ComponentErrors:
             return np.where(itself, 0.0, 1 / np.where(itself, 1.0, gaps))
 
     def of_variances(self) -> Double:
-        """With the bias of variances that are close: their errors are combined, and NaN where it is most of them."""
+        """Standard errors of variances, combined with the bias of close variances; NaN where the bias dominates."""
         own = np.arange(len(self.components))
         errors = np.sqrt(self._sampled[own, self.components] + self._released[own, self.components])
         with np.errstate(invalid="ignore"):
             bias = np.abs(np.sum(self._sampled * self._inverse_gaps, axis=1))
             known = np.hypot(errors, bias)
-            return np.asarray(np.where(bias <= MOST_BIAS * errors, known, np.nan) * self.slopes)
+            return np.asarray(np.where(bias <= LARGEST_BIAS * errors, known, np.nan) * self.slopes)
 
     def of_shares(self) -> Double:
-        """Of variances as shares of their sum; NaN where the variance has no error."""
+        """Standard errors of variances relative to their sum; NaN where the variance has none."""
         total, own = float(np.sum(self.variances)), self.variances[self.components]
         shares = own / total
         if self.sample is None:
@@ -179,14 +179,14 @@ class ComponentErrors:
             return np.asarray(np.nan_to_num(known, nan=np.inf))
 
     def of_directions(self) -> Double:
-        """Of the coordinates of components; NaN where another direction has nearly the same variance.
+        """Standard errors of coordinates of components; NaN if another direction has nearly the same variance.
 
-        A component is shorter than 1 along the true one by half its squared angles, which counts as an error, too.
+        They include the shortening of a component along the true one, half of its squared angles.
         """
         errors = np.full((len(self.components), len(self.basis)), np.nan)
         angles = self.angles()
         for n, i in enumerate(self.components):
-            if np.max(angles[n]) > MOST_ANGLE or np.isnan(self.slopes[n]):
+            if np.max(angles[n]) > LARGEST_ANGLE or np.isnan(self.slopes[n]):
                 continue
             towards = self._inverse_gaps[n][:, None] * self.basis  # (columns, coordinates)
             if self.sample is None:
@@ -199,7 +199,7 @@ class ComponentErrors:
         return errors
 
     def of_means(self) -> Double:
-        """Of the columns' means, which needs no more than second moments if all rows weigh the same."""
+        """Standard errors of the columns' means; second moments suffice if all rows have equal weights."""
         d = len(self.basis)
         forms = ProductForms(np.eye(1 + d)[1:], np.eye(1 + d)[0])
         if self.sample is not None and self.n_rows < self.moments.count:
@@ -209,7 +209,7 @@ class ComponentErrors:
         return np.sqrt(sampled + forms.released(self.moments))
 
     def error_bars(self, unbiased: float) -> ErrorBars:
-        """Of all attributes, variances times a factor."""
+        """Standard errors of all attributes, with this factor of variances."""
         errors = {
             "explained_variance_": self.of_variances() * unbiased,
             "explained_variance_ratio_": self.of_shares(),
@@ -231,23 +231,23 @@ class ComponentErrors:
 
 
 def too_close(unknown: NDArray[np.bool_]) -> str:
-    """The sentence on components that some errors are withheld of."""
+    """Why some components have no standard errors."""
     which = ", ".join(str(i) for i in np.flatnonzero(unknown)[:10].tolist())
     more = ", ..." if np.sum(unknown) > 10 else ""
     one = np.sum(unknown) == 1
     return (
-        f"component{'' if one else 's'} {which}{more} of {len(unknown)} cannot be told from directions of nearly the "
-        "same variance, or from noise: ask for fewer components, or give more rows"
+        f"component{'' if one else 's'} {which}{more} of {len(unknown)} cannot be distinguished from directions of "
+        "nearly the same variance, or from noise: ask for fewer components, or give more rows"
     )
 
 
-DRAWN_ROWS = 4000  # of a normal law, where no rows are there
-MOST_RESIDUAL = 0.2  # of the measurements' deviation, that a low-rank fit may leave: errors are those of a good fit
+DRAWN_ROWS = 4000  # from a normal distribution, without a sample
+MOST_RESIDUAL = 0.2  # of a low-rank fit, relative to the measurements' deviation: errors hold for a good fit
 
 
 @dataclass(frozen=True)
 class CompressiveErrors:
-    """How far components decoded from quadratic features lie from those that all rows of the law would lead to.
+    """Standard errors of components decoded from quadratic features.
 
     The fit S = V diag(sizes) V' + floor I minimises the sum over j of (omega_j' S omega_j - values_j)^2. A row moves it
     by the least squares solution, in the tangent space of such matrices, of omega_j' dS omega_j = (omega_j . (x -
@@ -272,19 +272,19 @@ class CompressiveErrors:
 
     @property
     def n_tangents(self) -> int:
-        """Number of directions in which the fit can move."""
+        """Degrees of freedom of the fit."""
         k, d = self.components.shape
         return int(k * d - k * (k - 1) // 2 + 1)
 
     @cached_property
     def _basis(self) -> Double:
-        """The components, and an orthonormal basis of what is left, as rows."""
+        """The components, extended to an orthonormal basis, as rows."""
         k, d = self.components.shape
         full = np.linalg.svd(self.components, full_matrices=True)[2] if k < d else self.components
         return np.concatenate([self.components, full[k:]])
 
     def _moves(self, rows: Double) -> tuple[Double, Double]:
-        """Of each row, v_i' dS v_j for components i and all of the basis j (rows, k, columns), and the floor's move."""
+        """The influence of each row on v_i' dS v_j, v_i a component: (rows, k, columns); and on the floor."""
         k, d = self.components.shape
         along = self._basis @ self.directions  # (columns, m)
         i, j = np.triu_indices(k, 0, d)
@@ -298,7 +298,7 @@ class CompressiveErrors:
         return moves, solved[:, -1]
 
     def drawn(self, n_rows: float, rng: np.random.Generator) -> SampledRows:
-        """Rows of the normal law of this covariance."""
+        """Rows from the normal distribution with this covariance."""
         k, d = self.components.shape
         rows = np.sqrt(max(self.floor, 0.0)) * rng.standard_normal((DRAWN_ROWS, d))
         rows += (rng.standard_normal((DRAWN_ROWS, k)) * np.sqrt(self.sizes)) @ self.components
@@ -308,7 +308,7 @@ class CompressiveErrors:
     def error_bars(
         self, sample: SampledRows | None, n_rows: float, unbiased: float, rng: np.random.Generator
     ) -> ErrorBars:
-        """Of all attributes, variances times a factor; without rows, of normal ones."""
+        """Standard errors of all attributes, with this factor of variances; without a sample, for normal rows."""
         errors = {"mean_": self.mean_errors}
         rows = self.drawn(n_rows, rng) if sample is None else sample
         m, p = self.directions.shape[1], self.n_tangents
@@ -330,6 +330,6 @@ class CompressiveErrors:
         angles = np.sqrt(rows.variances(moves)) / np.maximum(np.abs(gaps), 1e-300)
         towards = np.sqrt(rows.variances((moves / np.where(gaps == 0, np.inf, gaps)) @ self._basis))
         shortening = self.components * np.sum(angles**2, axis=1)[:, None] / 2
-        close = np.max(angles, axis=1) > MOST_ANGLE
+        close = np.max(angles, axis=1) > LARGEST_ANGLE
         errors["components_"] = np.where(close[:, None], np.nan, np.hypot(towards, shortening))
         return ErrorBars(errors, too_close(close) if np.any(close) else "", NORMAL_ROWS if sample is None else "")

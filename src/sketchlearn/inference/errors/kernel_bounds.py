@@ -1,57 +1,42 @@
-"""How well random features tell a kernel: bounds that hold whatever the records are, and how far one can trust them.
+"""Bounds on the error of a kernel that is approximated by random features, for any records.
 
 The kernel of two records is the mean of the products of their features, over m random frequencies. For a few pairs of
 records Hoeffding's inequality bounds its error. For all records of a region at once, the known bounds multiply the
-error's inverse square by the entropy of the region, with large constants: they say how the size grows, and are of no
-use as figures. (Schellekens, thesis, 2021, propositions 3.12 and 3.15.)
+error's inverse square by the entropy of the region, with large constants: they show how the size grows, but are too
+loose as figures. (Schellekens, thesis, 2021, propositions 3.12 and 3.15.)
 """
 
 from __future__ import annotations
 
 import math
 
-from sketchlearn.core.values import positive, whole
-
 CONFIDENCE = 0.95
-REGION_WIDTHS = 10  # The radius of the region that is told of, in widths of the kernel.
+REGION_WIDTHS = 10  # radius of the region, in widths of the kernel
 UNIFORM_CONSTANT = 128.0  # of proposition 3.15
 SMOOTHNESS = 16.0  # 4 (L + L + 2 L) of the same proposition, for waves with L = 1, per width of the kernel
 
 
-def frequencies_for_pairs(error: float, n_pairs: int = 1, confidence: float = CONFIDENCE) -> int:
-    """How many frequencies keep the kernel of so many pairs of records within an error (Hoeffding).
-
-    >>> frequencies_for_pairs(0.1), frequencies_for_pairs(0.1, n_pairs=10**6)
-    (738, 3501)
-    """
-    failures = (1 - confidence) / (2 * whole("n_pairs", n_pairs))
-    return math.ceil(-2 * math.log(failures) / positive("error", error) ** 2)
-
-
-def error_for_pairs(n_frequencies: int, n_pairs: int = 1, confidence: float = CONFIDENCE) -> float:
-    """The error that the kernel of so many pairs of records stays within (Hoeffding).
+def error_for_pairs(n_frequencies: int) -> float:
+    """The bound on the kernel's error for a pair of records (Hoeffding).
 
     >>> round(error_for_pairs(738), 3)
     0.1
     """
-    failures = (1 - confidence) / (2 * whole("n_pairs", n_pairs))
-    return math.sqrt(-2 * math.log(failures) / whole("n_frequencies", n_frequencies))
+    return math.sqrt(-2 * math.log((1 - CONFIDENCE) / 2) / n_frequencies)
 
 
-def frequencies_everywhere(error: float, n_features: int, radius: float = REGION_WIDTHS) -> int:
-    """How many frequencies the known bound asks for, to keep an error for all records of a ball at once.
-
-    The radius is in widths of the kernel.
+def frequencies_everywhere(error: float, n_features: int) -> int:
+    """The number of frequencies that the known bound needs for all records of a ball at once.
 
     >>> frequencies_everywhere(0.1, 10)
     1033116
     """
-    steps = 1 + 2 * SMOOTHNESS * positive("radius", radius) / positive("error", error)
-    return math.ceil(UNIFORM_CONSTANT / error**2 * whole("n_features", n_features) * math.log(steps))
+    steps = 1 + 2 * SMOOTHNESS * REGION_WIDTHS / error
+    return math.ceil(UNIFORM_CONSTANT / error**2 * n_features * math.log(steps))
 
 
 def kernel_in_words(n_frequencies: int, n_features: int) -> str:
-    """What is certain of the kernel of an operator.
+    """The bounds on the kernel of an operator, in words.
 
     >>> print(kernel_in_words(1000, 10))
     of two records within 0.086 (Hoeffding, 95 %); of all records within 10 widths at once no useful bound is known: it

@@ -1,14 +1,14 @@
-"""A mean over all sketched rows from some of them, and from what the sketch knows of all: with its error.
+"""Regression estimates: the mean of a function over all sketched rows, from a sample and the sketch, with its error.
 
-Of rows i that were drawn with chances p_i, and stand for u_i equal records each, y_i = f(x_i) is known; of all n rows,
-the means z of functions phi are. For any vector a,
+Rows i are drawn with inclusion probabilities p_i, and stand for u_i equal records each. For them y_i = f(x_i) is known;
+for all n rows, the means z of functions phi. For any vector a,
 
     R = 1/n sum over drawn rows of u_i / p_i (f - m - a . phi)(x_i) + m + a . z
 
 has the mean of f over all rows as its expectation, and, with rest = f - m - a . phi, the variance
-1/n^2 sum u_i^2 (1 - p_i) / p_i^2 rest_i^2, whatever the law of the rows is (Duffield, Lund, Thorup 2007; Deville and
-Sarndal 1992). For each row, m and a come from a ridge regression on the others (in closed form), so that they owe
-nothing to it. Rows that were drawn for certain are counted as they are.
+1/n^2 sum u_i^2 (1 - p_i) / p_i^2 rest_i^2, for any distribution of the rows (Duffield, Lund, Thorup 2007; Deville and
+Sarndal 1992). For each row, m and a come from a ridge regression on the others (in closed form). Rows that are included
+for certain are counted as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import called
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
 from sketchlearn.inference.distributions import Mixture
@@ -30,16 +31,17 @@ from sketchlearn.inference.moments import part_of
 from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.sums import Sketch
 
-MOST_SPREAD_RATIO = 1.5  # of all records' variance to a sample's: above it, errors were up to 100 deviations (airports)
+LARGEST_SPREAD_RATIO = (
+    1.5  # of all records' variance to the sample's: above it, errors reached 100 deviations (airports)
+)
 
 
 @dataclass(frozen=True)
 class BinFunctions:
-    """Functions of one column that are constant within the bins of its histogram: their exact means are known.
+    """Functions of one column that are constant within the bins of its histogram, so that their means are exact.
 
-    They are a column's value x, its square, and its squared distance from the nearest of some points, all of them in
-    the middle of the bin and in the units in which distances count: what a sum of squared distances is made of, as far
-    as one column tells.
+    They are a column's value x, its square, and its squared distance from the nearest of some points, in the middle of
+    the bin and in the units of distances.
     """
 
     edges: Double
@@ -48,7 +50,7 @@ class BinFunctions:
 
     @classmethod
     def of(cls, edges: Double, values: Double | None, shares: Double, points: Double) -> BinFunctions:
-        """Those of a column with these bins; `values` are what it takes in each bin, where they are known."""
+        """The functions of a column with these bins; `values` are its values in them, if known."""
         middle = (edges[:-1] + edges[1:]) / 2 if values is None else values
         middle = np.concatenate([edges[:1], middle, edges[-1:]])
         x = middle - edges[0]
@@ -69,7 +71,7 @@ class BinFunctions:
         return max(float(self.shares @ distances**2 - (self.shares @ distances) ** 2), 0.0)
 
     def distance_beyond(self, column: Double) -> float:
-        """What records beyond all of some values add to the mean squared distance, to that at the last of those."""
+        """The mean squared distance, beyond that of the extreme values, of records that lie beyond these values."""
         bins, distances = self.bins(column), self.table[-1]
         low, high = bins.min(), bins.max()
         below = self.shares[:low] @ np.maximum(distances[:low] - distances[low], 0)
@@ -129,20 +131,20 @@ class KnownMeans:
         return np.concatenate([self.waves.features(rows).astype(np.float64), *parts], axis=1)
 
     def relative_error_by_tails(self, rows: Double) -> float:
-        """How far a random sample is from all records in tails, in deviations of squared distances; infinite, if far.
+        """The error due to tails beyond a random sample, in deviations of squared distances; infinite if large.
 
-        A sample whose squared distances vary less than those of all records, column by column, lacks tails.
+        A sample lacks tails if its squared distances vary less than those of all records, column by column.
         """
         if not self.columns or self.bin_noise:  # noise in bins far away looks like tails
             return 0.0
         each = [(column, rows[:, j] / self.units[j]) for j, column in enumerate(self.columns)]
         own = sum(float(column.features(values)[:, -1].var()) for column, values in each)
-        if sum(column.distance_spread() for column, _ in each) > MOST_SPREAD_RATIO * own:
+        if sum(column.distance_spread() for column, _ in each) > LARGEST_SPREAD_RATIO * own:
             return float("inf")
         return sum(column.distance_beyond(values) for column, values in each) / max(float(np.sqrt(own)), 1e-300)
 
     def noise_along(self, a: Double) -> float:
-        """The variance of the noise in a . values: of a private release, and of records that fill some values only."""
+        """The variance of the noise in a . values, by private release and frequency subsampling."""
         first = len(self.waves.values)
         variance = self.waves.variance * float(a[:first] @ a[:first])
         if self.bin_noise:
@@ -154,37 +156,43 @@ class KnownMeans:
 
 
 RIDGES = 10.0 ** np.arange(-5.0, 3.1, 0.5)  # in units of a function's variance
-LEAST_DEVIATION = 1e-9  # A function that varies less, for its size, tells nothing.
-ROUNDING = 1e-4  # A sketch of the very same rows has means that differ by less.
-LEAST_ROWS = 30  # Fewer say too little of their own variance.
-#: The error is that of so many more rows that weigh as much as the heavy ones: a few rows that carry most of a variance
-#: could as well be missing. Without, intervals of 95 % held for 75 % of the draws of breast cancer.
+LEAST_DEVIATION = 1e-9  # A function that varies less, for its size, counts as constant.
+ROUNDING = 1e-4  # Means of a sketch of the same rows differ by less.
+LEAST_ROWS = 30  # From fewer rows a variance is too uncertain.
+#: Rows added to the variance with the weight of the heavy ones, as a few rows with most of the variance may be
+#: missing. Without, 95 % intervals covered 75 % of the draws of breast cancer.
 MORE_HEAVY_ROWS = 15
-LEAST_HEAVY_ROWS = 12.0  # With fewer that carry the variance, errors were up to 17 deviations (airports).
-LEAST_CHANCE = 1e-3  # of a random sample to differ so much from the sketch: a rarer one is not random
+LEAST_HEAVY_ROWS = 12.0  # With fewer rows that carry the variance, errors reached 17 deviations (airports).
+LEAST_P_VALUE = 1e-3  # of a sample's difference from the sketch, if it is random
 MOST_DEVIATIONS = 4.5  # of a single column's mean in a random sample from the sketch's
-MOST_BEYOND = 3.0  # errors that tails beyond the sample would add: one or two in samples of Gaussians, 40 in airports
+LARGEST_TAIL_ERROR = 3.0  # in standard errors: one or two in samples of Gaussians, 40 in airports
 
-KEEP_ROWS = "keep rows beside the sketch with design(..., rows=500)"
-NOT_RANDOM = (
-    "the rows of the sample differ from all sketched rows by more than chance, so that they are not a random sample of "
-    f"them, or lack rows far away: give rows drawn at random, or {KEEP_ROWS}"
-)
+
+def keep_rows() -> str:
+    """What to do where rows beside the sketch would tell."""
+    return f"keep rows beside the sketch with {called('design', '...', rows=500)}"
+
+
+def _no_random_sample() -> str:
+    return (
+        "the rows of the sample differ significantly from all sketched rows, so that they are not a random "
+        f"sample of them, or lack rows far away: give rows drawn at random, or {keep_rows()}"
+    )
 
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Some of all sketched rows: how many equal records each is, and the chance with which it was drawn."""
+    """A sample of the sketched rows, with the number of equal records and the inclusion probability of each."""
 
     rows: Double  # (S, columns)
     copies: Double  # (S,)
     chances: Double  # (S,)
     count: float  # of all records
-    given: bool = False  # by somebody who says that they are random
+    given: bool = False  # by the user, as a random sample
 
     @classmethod
     def kept(cls, sketch: Sketch) -> DrawnRows | None:
-        """Those that a sketch keeps, if it does."""
+        """The sample of a sketch, if it has one."""
         kept = sketch.kept
         if kept is None or not len(kept):
             return None
@@ -192,22 +200,22 @@ class DrawnRows:
 
     @classmethod
     def sampled(cls, rows: Double, count: float) -> DrawnRows:
-        """A random sample of so many records, all with the same chance."""
+        """A random sample of `count` records with equal inclusion probabilities."""
         n = len(rows)
         return cls(rows, np.ones(n), np.full(n, min(1.0, n / count)), count, given=True)
 
     @property
     def open(self) -> np.ndarray:
-        """Which rows chance decided on."""
+        """Which rows were not certain to be included."""
         return self.chances < 1
 
 
 @dataclass(frozen=True)
 class Regressed:
-    """What functions with known means tell of a mean, and what is left to chance."""
+    """A regression estimate of a mean by functions with known means."""
 
-    mean: float  # estimated over the records that chance decided on
-    left: Double  # of each row: its value less what the other rows predict
+    mean: float  # over the records that were not certain to be included
+    left: Double  # leave-one-out residuals of the rows
     slope: Double  # a, of all rows
     noise: float  # the variance of the noise in the known means, as it enters
 
@@ -215,7 +223,7 @@ class Regressed:
 def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism: Double | None = None) -> RowMean:
     """The mean over all records of a function that has these values at the drawn rows.
 
-    `optimism` is by how much each value was too low, or too high, because the function was fitted to the rows.
+    `optimism` is the bias of each value because the function was fitted to the rows.
     """
     there, copies, chances = drawn.open, drawn.copies, drawn.chances
     certain = float(copies[~there] @ values[~there])
@@ -225,9 +233,9 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if drawn.given and len(values) >= drawn.count:
         away = known.features(drawn.rows).mean(axis=0) - known.values
         same = np.all(np.abs(away) <= ROUNDING * (1 + np.abs(known.values))) and len(values) == drawn.count
-        return RowMean(float(values.mean()), 0.0) if same else RowMean(withheld=NOT_RANDOM)
+        return RowMean(float(values.mean()), 0.0) if same else RowMean(withheld=_no_random_sample())
     if np.sum(there) < LEAST_ROWS:
-        few = f"{np.sum(there):,} rows beside the sketch are too few to tell the error"
+        few = f"{np.sum(there):,} rows beside the sketch are too few for a standard error"
         return RowMean(withheld=f"{few}: keep or give {10 * LEAST_ROWS:,} or more")
     features = known.features(drawn.rows)
     means = (known.values * drawn.count - copies[~there] @ features[~there]) / rest
@@ -242,16 +250,18 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
     variance = sampling + found.noise + change**2  # One fit may be twice as optimistic as others, or not at all.
-    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > MOST_BEYOND * np.sqrt(variance):
-        return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {KEEP_ROWS}")
+    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(
+        variance
+    ):
+        return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {keep_rows()}")
     value = (certain + rest * (found.mean + change)) / drawn.count
     return RowMean(float(value), float(np.sqrt(variance) * rest / drawn.count))
 
 
 def _chance(parts: Double) -> tuple[float, float]:
-    """The variance of a sum whose terms have these variances, and how many of those carry it.
+    """The variance of a sum of terms with these variances, and the effective number of terms.
 
-    Those that do are few where tails are heavy: then others like them may not have been drawn.
+    With heavy tails few terms carry the variance, and others like them may not have been drawn.
     """
     total, squares = float(parts.sum()), float(np.sum(parts**2))
     if not squares > 0:
@@ -261,12 +271,13 @@ def _chance(parts: Double) -> tuple[float, float]:
 
 def _heavy_tail(heavy: float, drawn: DrawnRows) -> str:
     carried = f"about {max(1, round(heavy))} of {len(drawn.rows):,} rows carry what is unsure of it"
-    remedy = f"{KEEP_ROWS}, which prefers rows far away" if drawn.given else "keep more rows: design(..., rows=2000)"
+    more = f"keep more rows: {called('design', '...', rows=2000)}"
+    remedy = f"{keep_rows()}, which prefers rows far away" if drawn.given else more
     return f"{carried}, and others may be missing: {remedy}"
 
 
 def _not_random(features: Double, means: Double, known: KnownMeans, drawn: DrawnRows) -> str:
-    """Why rows that were given cannot be a random sample of those that were sketched; nothing if they can."""
+    """Why given rows cannot be a random sample of the sketched ones; "" if they can."""
     n = len(features)
     deviations = features.std(axis=0)
     clear = deviations > LEAST_DEVIATION * (1 + np.abs(features).max(axis=0))
@@ -277,16 +288,16 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     gram = scaled.T @ scaled / n if m <= n else scaled @ scaled.T / n
     freedom = m**2 / max(float(np.sum(gram**2)), 1e-300)  # of the waves, which depend on each other
     ratio = float(np.sum(away[:m] ** 2) / max(float(np.sum(chance[:m])), 1e-300))
-    odd = chdtrc(freedom, ratio * freedom) < LEAST_CHANCE
+    odd = chdtrc(freedom, ratio * freedom) < LEAST_P_VALUE
     if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
         return ""
-    return NOT_RANDOM
+    return _no_random_sample()
 
 
 def regressed(
     features: Double, means: Double, values: Double, spread: Double, stand_for: Double, known: KnownMeans
 ) -> Regressed:
-    """The regression with the ridge that leaves least to chance, and not to few rows; others predict each row.
+    """The leave-one-out regression with the ridge of least variance, preferably not carried by few rows.
 
     With w the weights of rows, Q the features in units of their deviations, H = (Q'WQ + ridge)^-1 and leverages
     h_i = w_i (1 + Q_i' H Q_i), leaving out a row changes its residual to e_i = r_i / (1 - h_i), m by -w_i e_i and a by
@@ -308,15 +319,15 @@ def regressed(
     else:
         squares, axes = np.linalg.eigh(scaled.T @ scaled)
         squares = np.maximum(squares, 0)
-    along, goal, told = q @ axes, target @ axes, (rest @ scaled) @ axes
+    along, goal, projected = q @ axes, target @ axes, (rest @ scaled) @ axes
     best: tuple[tuple[bool, float], Regressed] | None = None
     for ridge in RIDGES:
         shrunk = 1 / (squares + ridge)
         leverage = np.minimum(w * (1 + along**2 @ shrunk), 1 - 1e-9)
-        left_out = (values - level - along @ (shrunk * told)) / (1 - leverage)
-        predicted = level + goal @ (shrunk * told) - w * left_out * (1 + along @ (shrunk * goal))
+        left_out = (values - level - along @ (shrunk * projected)) / (1 - leverage)
+        predicted = level + goal @ (shrunk * projected) - w * left_out * (1 + along @ (shrunk * goal))
         a = np.zeros(len(means))
-        a[clear] = axes @ (shrunk * told) / deviations[clear]
+        a[clear] = axes @ (shrunk * projected) / deviations[clear]
         noise = known.noise_along(a)
         variance, heavy = _chance(spread * left_out**2)
         doubt = (heavy < LEAST_HEAVY_ROWS, variance + noise)
@@ -327,9 +338,7 @@ def regressed(
     return best[1]
 
 
-RECORDS_PER_PARAMETER = (
-    10  # With fewer, any density explains a sketch, and none is known (breast cancer: 0.25 covered).
-)
+RECORDS_PER_PARAMETER = 10  # With fewer, many densities fit a sketch (breast cancer: 0.25 covered).
 REGRESSED_ROWS, AVERAGED_ROWS, ROWS_AT_A_TIME = 4096, 60_000, 4096
 
 
@@ -341,9 +350,9 @@ def mean_of_density(
     noise_ratio: float,
     rng: np.random.Generator,
 ) -> RowMean | None:
-    """The mean of a function over `count` records of which the density explains the sketch; None if it cannot be had.
+    """The mean of a function over `count` records whose density fits the sketch; None if it is not determined.
 
-    `noise_ratio` is how much larger than sampling noise all noise of the sketch's values is.
+    `noise_ratio` is that of the other noise of the sketch's values to the sampling error.
     """
     k, d = density.locations.shape
     if count < RECORDS_PER_PARAMETER * k * (2 * d + 1):
@@ -368,7 +377,7 @@ def mean_of_density(
     return RowMean(left / n + float(a @ known.values), float(np.sqrt(variance)))
 
 
-#: of the rows, each left out once: with five, the inertia of one Gaussian (k = 3) was too low by 0.7 of its errors
+#: folds of cross-validation: with five, the inertia of one Gaussian (k = 3) was too low by 0.7 of its errors
 PARTS = 2
 
 #: from weighted rows to a function that gives each row's value under the model fitted to those
@@ -376,7 +385,7 @@ Refit = Callable[[WeightedRows], Callable[[Double], Double]]
 
 
 def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.random.Generator) -> Double:
-    """By how much each row's value would change, had the model not been fitted to it; rows that are certain stay."""
+    """The bias of each row's value because the model was fitted to it, by cross-validation; 0 for certain rows."""
     there, plain = drawn.open, drawn.copies / drawn.chances
     openness = None if sketch.kept is None or drawn.given else sketch.kept.openness
     parts = np.where(there, rng.permutation(len(plain)) % PARTS, -1)
@@ -392,7 +401,7 @@ def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.rand
 
 
 def _without(drawn: DrawnRows, plain: Double, openness: Double | None, left: np.ndarray) -> WeightedRows:
-    """The rows that are left, of which those that chance decided on stand for the others, too."""
+    """The remaining rows; those that were not certain to be included get the weights of the removed ones."""
     there = drawn.open
     share = plain[there].sum() / max(float(plain[there & left].sum()), 1e-300)
     weights = np.where(there, plain * share, plain)[left]

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import counted
 from sketchlearn.inference.decoders.gaussian_mixture import MOST_WHITENED
-from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
+from sketchlearn.inference.decoders.goodness_of_fit import free_directions, slopes_of_efficient
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import correlated_errors, derivatives, independent_errors, widths
 from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, characteristic_factors, fourier_part
@@ -31,7 +32,6 @@ from sketchlearn.inference.errors.influence import (
     StandingRows,
     UndeterminedError,
     check_size,
-    in_own_units,
     independent_records,
     least_rows,
 )
@@ -43,7 +43,7 @@ STEP = 1e-4  # of a shape's coordinate, for derivatives of covariances
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of all components of a mixture of Gaussians, in the units that it is in."""
+    """Small steps of a mixture of Gaussians, along the coordinates of `derivatives`, in the mixture's units."""
 
     mixture: Mixture
     factors: Double  # L of each component, (K, d, d)
@@ -82,7 +82,7 @@ class Steps:
         return int(k * (1 + d) + len(self.covariances) * self.n_shape)
 
     def places(self, component: int) -> tuple[int, slice, slice]:
-        """Where the coordinates of a component's weight, location and shape are, as `derivatives` orders them."""
+        """The coordinates of a component's weight, location and shape, in the order of `derivatives`."""
         k, d = self.mixture.locations.shape
         q, tied = self.n_shape, self.mixture.model.tied
         first = component * (1 + d + (0 if tied else q))
@@ -91,12 +91,8 @@ class Steps:
 
     @property
     def keeping_sum(self) -> Double:
-        """Directions of steps along which the weights keep their sum: (coordinates, one less)."""
-        places = [self.places(component)[0] for component in range(len(self.mixture))]
-        directions = np.eye(self.n_coordinates)
-        across = np.linalg.qr(np.column_stack([self.mixture.weights, np.eye(len(places))[:, 1:]]))[0]
-        directions[np.ix_(places, places)] = across
-        return np.delete(directions, places[0], axis=1)
+        """Directions along which the weights keep their sum: (coordinates, coordinates - 1)."""
+        return free_directions(self.mixture, self.n_coordinates)
 
     def terms(self, z: Double) -> Double:
         """1, z, and the products z_i z_j less their means: (rows, terms)."""
@@ -104,7 +100,7 @@ class Steps:
         return np.concatenate([np.ones((len(z), 1)), z, z[:, i] * z[:, j] - (i == j)], axis=1)
 
     def along_coordinates(self, component: int, moments: Double) -> Double:
-        """Moments of something with `terms`, (..., terms), as moments with the scores of all coordinates."""
+        """Moments with `terms`, (..., terms), as moments with the scores of all coordinates."""
         d = self.mixture.locations.shape[1]
         weight, location, shape = self.places(component)
         result = np.zeros((*moments.shape[:-1], self.n_coordinates))
@@ -114,21 +110,21 @@ class Steps:
         return result
 
     def weight_gradients(self) -> Double:
-        """Of weights that are brought to a sum of one: (K, coordinates)."""
+        """Gradients of normalised weights: (K, coordinates)."""
         weights = self.mixture.weights / self.mixture.weights.sum()
         gradients = np.zeros((len(weights), self.n_coordinates))
         gradients[:, [self.places(c)[0] for c in range(len(weights))]] = np.diag(weights) - np.outer(weights, weights)
         return gradients
 
     def mean_gradients(self, unit: Double) -> Double:
-        """Of the means, in data units of this size: (K, d, coordinates)."""
+        """Gradients of the means, in data units of this size: (K, d, coordinates)."""
         gradients = np.zeros((*self.mixture.locations.shape, self.n_coordinates))
         for component, factor in enumerate(self.factors):
             gradients[component, :, self.places(component)[1]] = unit[:, None] * factor
         return gradients
 
     def covariance_gradients(self, unit: Double) -> Double:
-        """Of the covariances, likewise: (rows of shapes, d, d, coordinates)."""
+        """Gradients of the covariances, in squared data units: (rows of shapes, d, d, coordinates)."""
         d = len(unit)
         gradients = np.zeros((len(self.covariances), d, d, self.n_coordinates))
         for row, changes in enumerate(self.covariances):
@@ -136,9 +132,9 @@ class Steps:
         return gradients
 
 
-RECORDS_PER_PARAMETER = 10  # With fewer, errors do not follow from slopes at the estimate.
+RECORDS_PER_PARAMETER = 10  # With fewer, the linear approximation fails.
 MOST_SCORES = 1 << 27  # numbers of all rows' scores
-LEAST_INFORMATION = 1e-6  # smallest eigenvalue of the information, of which each diagonal element is one
+LEAST_INFORMATION = 1e-6  # smallest eigenvalue of the information, scaled to a diagonal of one
 
 
 class Parameters:
@@ -148,7 +144,7 @@ class Parameters:
         self.steps = Steps.of(mixture)
         k, d = mixture.locations.shape
         matrices = {"full": (k, d, d), "tied": (d, d), "known": (d, d), "diag": (k, d), "spherical": (k,)}
-        shapes = {"weights_": (k,), "means_": (k, d), "covariances_": matrices[covariance_type]}
+        self.shapes = {"weights_": (k,), "means_": (k, d), "covariances_": matrices[covariance_type]}
         self.known = isinstance(mixture.model, KnownGaussian)
         gradients = [self.steps.weight_gradients(), self.steps.mean_gradients(unit)]
         if not self.known:
@@ -157,7 +153,6 @@ class Parameters:
                 of_matrices = np.einsum("kiip->kip", of_matrices)
             gradients.append(of_matrices.mean(axis=1) if covariance_type == "spherical" else of_matrices)
         self.gradients = np.concatenate([part.reshape(-1, self.steps.n_coordinates) for part in gradients])
-        self.shapes = shapes
 
     def named(self, errors: Double) -> dict[str, Double]:
         """Errors of all parameters, in the order of the gradients, by attribute."""
@@ -175,8 +170,8 @@ class Parameters:
 def errors_of_sketch(
     sketch: Sketch, problem: Problem, density: Mixture, covariance_type: str, rng: np.random.Generator
 ) -> dict[str, Double]:
-    """Errors of a mixture that was refined until it explains the sketch."""
-    own = in_own_units(problem, density)
+    """Standard errors of a mixture that fits the sketch."""
+    own = problem.from_data_units(density)
     target = problem.without_harmonics(own).plain
     _check_records(sketch, own)
     parameters = Parameters(own, target.unit, covariance_type)
@@ -203,7 +198,7 @@ def errors_of_sketch(
 def errors_of_likelihood(
     sketch: Sketch, density: Mixture, covariance_type: str, rng: np.random.Generator, *, decided: bool = True
 ) -> dict[str, Double]:
-    """Errors of the likeliest mixture of kept rows, whatever their law is; or of all records, if those decided."""
+    """Standard errors of a maximum likelihood fit of kept rows, or of all records if not `decided` by the rows."""
     _check_records(sketch, density)
     standing = StandingRows.of(sketch, rng, decided=decided)
     rows, weights = standing.rows.rows, standing.rows.weights
@@ -212,7 +207,7 @@ def errors_of_likelihood(
     if len(rows) * steps.n_coordinates > MOST_SCORES:
         raise UndeterminedError(
             f"the mixture has {steps.n_coordinates:,} parameters, too many to compute their errors: ask for fewer "
-            "components, or another covariance_type"
+            f"components, or another {Parameter('covariance_type')}"
         )
     scores, information = scores_and_information(steps, density, rows, weights)
     root = inverse_root(
@@ -225,8 +220,8 @@ def errors_of_likelihood(
 def scores_and_information(steps: Steps, density: Mixture, rows: Double, weights: Double) -> tuple[Double, Double]:
     """Scores of the rows along all coordinates, and the information in one record (Louis 1982).
 
-    With r the share of a component in a row, and u the component's own score, the information of mixtures is the mean
-    of s s', s the sums of r u, plus, for each component, what it would be if components were known, less r u u'.
+    With r the responsibility of a component for a row, and u the component's own score, the information is the mean of
+    s s', s the sums of r u, plus, for each component, its information if components were known, less r u u'.
     """
     shares = softmax(log_densities(rows, density) + np.log(np.maximum(density.weights, 1e-300)), axis=1)
     scores = np.zeros((len(rows), steps.n_coordinates))
@@ -245,7 +240,7 @@ def scores_and_information(steps: Steps, density: Mixture, rows: Double, weights
 
 
 def inverse_root(matrix: Double, reason: str) -> Double:
-    """R with R'R the inverse of a matrix that is clearly positive definite; else the reason why not."""
+    """R with R'R the inverse of a positive definite matrix; `UndeterminedError` with this reason otherwise."""
     scale = 1 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     values, vectors = np.linalg.eigh(matrix * scale[:, None] * scale)
     if not values[0] > LEAST_INFORMATION:
@@ -258,15 +253,15 @@ def _check_records(sketch: Sketch, mixture: Mixture) -> None:
     p = mixture.model.n_parameters(k, d) - 1
     if independent_records(sketch) < RECORDS_PER_PARAMETER * p:
         raise UndeterminedError(
-            f"{counted(round(float(sketch.count)), 'record')} cannot tell the errors of {p:,} parameters: ask for "
-            "fewer components, or another covariance_type"
+            f"standard errors of {p:,} parameters need more than {counted(round(float(sketch.count)), 'record')}: "
+            f"ask for fewer components, or another {Parameter('covariance_type')}"
         )
 
 
 FEWEST_NUMBERS = 3  # of the sketch for each parameter: with fewer, intervals cover too little
 DRAWN_ROWS = 4000
-# 95 % intervals of alphas held them 88 and 91 times of 100 (60 draws, exact and one-bit).
-NO_ALPHAS = "those of alphas_ would hold the truth too seldom: compare the alphas_ of two halves of the rows instead"
+# 95 % intervals of alphas covered them 88 and 91 times of 100 (60 draws, exact and one-bit).
+NO_ALPHAS = "intervals for alphas_ would cover too rarely: compare the alphas_ of two halves of the rows instead"
 STABLE_ROWS = "for rows of such a mixture; a sketch that keeps rows gives errors for any"
 
 
@@ -274,64 +269,40 @@ def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.ran
     """Standard errors of weights, means and scales, in the units of the data.
 
     With J the derivatives of the characteristic function along the parameters, and V the weights of its values in the
-    fit, a row moves the parameters by (J' V J)^-1 J' V times its own values less their means. The law is that of kept
-    rows or, where the mixture explains the sketch, the mixture's own.
+    fit, a row moves the parameters by (J' V J)^-1 J' V times its own values less their means. The distribution is that
+    of kept rows or, if the fit is good, the mixture's own.
     """
     target, (_, operator) = Target.of(sketch, HIGHEST_HARMONIC), fourier_part(sketch)
     sample, n_parameters = SampledRows.of(sketch), density.weights.size * (1 + density.locations.shape[1] * 2 + 1) - 1
     if target.n_numbers < FEWEST_NUMBERS * n_parameters:
         return ErrorBars(withheld="the sketch has fewer than 3 numbers for each parameter: design it with more")
     if sample is None and not explained:
-        return ErrorBars(withheld="the mixture does not explain the sketch: try more components, or keep rows")
+        return ErrorBars(withheld="the mixture does not fit the sketch: try more components, or keep rows")
     if sample is None:
         shares = np.full(DRAWN_ROWS, 1 / (DRAWN_ROWS * least_rows(sketch)))
         rows = SampledRows(density.sample(DRAWN_ROWS, rng)[0], shares, shares)
     else:
         rows = sample
-    whitening = independent_errors(target)
-    jacobian, to_parameters = _derivatives(target, density)
-    influence = to_parameters @ np.linalg.pinv(whitening(jacobian)) * whitening(np.ones(2 * len(target)))
-    moves = operator.features(rows.rows) * characteristic_factors(operator, operator.dither) - target.values
-    parts = np.concatenate([moves.real, moves.imag * target.imaginary], axis=1)
-    released = target.released / (1 + target.imaginary) * np.sum(influence**2, axis=1)
-    errors = np.sqrt(rows.variances(parts @ influence.T) + released)
-    return ErrorBars(_named(errors, density, target.unit), NO_ALPHAS, STABLE_ROWS if sample is None else "")
-
-
-def _derivatives(target: Target, density: Mixture) -> tuple[Double, Double]:
-    """Of real and imaginary parts of the values (2 m, free parameters), and the map from free to all parameters.
-
-    Parameters are all weights, then locations and log-variances in the target's unit with alpha, of each component.
-    """
-    k, d = density.locations.shape
     own = replace(
         density,
         locations=(density.locations - target.origin) / target.unit,
         shapes=density.model.scaled(density.shapes, 1 / target.unit),
     )
-    cosines, sines = own.waves(target.frequencies)
-    waves = cosines.astype(np.float64) + 1j * sines.astype(np.float64)
-    weighted = (own.weights[:, None] * waves)[:, :, None]
-    along = 1j * weighted * target.frequencies.omega.astype(np.float64)
-    shapes = -weighted * own.model.steps(own.shapes, target.frequencies).astype(np.float64)
-    columns = np.concatenate([along, shapes], axis=2).transpose(1, 0, 2).reshape(len(target), -1)
-    every = np.concatenate([waves.T, columns], axis=1)
-    # weights sum to one: they move along an orthonormal basis of what does
-    sums = np.linalg.svd(np.ones((1, k)))[2][1:].T
-    to_parameters = np.zeros((every.shape[1], every.shape[1] - 1))
-    to_parameters[:k, : k - 1], to_parameters[k:, k - 1 :] = sums, np.eye(k * (2 * d + 1))
-    parts = np.concatenate([every.real, every.imag * target.imaginary]) @ to_parameters
-    return parts, to_parameters
-
-
-def _named(errors: Double, density: Mixture, unit: Double) -> dict[str, Double]:
+    whitening, jacobian = independent_errors(target), derivatives(target, own)
+    free = free_directions(own, jacobian.shape[1])
+    influence = free @ np.linalg.pinv(whitening(jacobian @ free)) * whitening(np.ones(2 * len(target)))
+    moves = operator.features(rows.rows) * characteristic_factors(operator, operator.dither) - target.values
+    released = target.released / (1 + target.imaginary) * np.sum(influence**2, axis=1)
+    errors = np.sqrt(rows.variances(target.stacked(moves, axis=1) @ influence.T) + released)
     k, d = density.locations.shape
-    others = errors[k:].reshape(k, 2 * d + 1)
-    return {
-        "weights_": errors[:k],
-        "means_": others[:, :d] * unit,
-        "scales_": others[:, d:-1] / 2 * np.sqrt(density.shapes[:, :-1]),
+    errors = errors.reshape(k, 2 * d + 2)  # of log-weights, locations in widths, log-variances and alpha
+    units = target.unit * np.diagonal(widths(own), axis1=1, axis2=2)
+    found = {
+        "weights_": own.weights * errors[:, 0],
+        "means_": errors[:, 1 : 1 + d] * units,
+        "scales_": errors[:, 1 + d : -1] / 2 * np.sqrt(density.shapes[:, :-1]),
     }
+    return ErrorBars(found, NO_ALPHAS, STABLE_ROWS if sample is None else "")
 
 
 GAUSSIANS = (SphericalGaussian, StretchedGaussian, FullGaussian, KnownGaussian)
@@ -339,10 +310,10 @@ FEWEST_DRAWS, DRAWS_PER_PARAMETER = 10_000, 100  # The information's inverse is 
 
 
 def errors_over_bound(problem: Problem, mixture: Mixture, rng: np.random.Generator) -> float | None:
-    """Errors of the means of a mixture of Gaussians, in the problem's units, over those that all rows would leave.
+    """Standard errors of the means of a mixture of Gaussians over those of maximum likelihood on all rows.
 
-    It is the root of the mean of squared ratios. None where it cannot be told: for one-bit or subsampled sketches,
-    private ones, those of many frequencies, and where the sketch does not determine the mixture.
+    It is the root mean square of the ratios. None if unknown: for one-bit, subsampled or private sketches, many
+    frequencies, or a sketch that does not determine the mixture.
     """
     target = problem.without_harmonics(mixture).plain
     if not target.whole or len(target) > MOST_WHITENED or target.released or not isinstance(mixture.model, GAUSSIANS):
@@ -363,7 +334,7 @@ def errors_over_bound(problem: Problem, mixture: Mixture, rng: np.random.Generat
 
 
 def _variances(steps: Steps, roots: Double) -> Double:
-    """Of means, where the information is R'R; weights sum to one."""
+    """Variances of the means, where the information is R'R; weights sum to one."""
     free = steps.keeping_sum
     roots = roots @ free
     gradients = steps.mean_gradients(np.ones(steps.mixture.locations.shape[1])).reshape(-1, steps.n_coordinates) @ free

@@ -1,4 +1,4 @@
-"""Standard errors of what was learned, and means over the rows with their errors, as frozen values."""
+"""Standard errors of attributes, and means over the rows with their errors, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sketchlearn.core.containers import numbers_of
 from sketchlearn.core.values import number, shortened
 
 Document = dict[str, Any]
-UNKNOWN = -1.0  # stands in files for an error that is not known
+UNKNOWN = -1.0  # represents a missing error in files
 
 
 @dataclass(frozen=True)
 class ErrorBars:
-    """One standard deviation of each number of an attribute, by the attribute's name.
+    """Standard errors by the attribute's name.
 
     Attributes
     ----------
     standard_errors : arrays of the attributes' shapes. NaN where a number has none, such as a direction's sign.
-    withheld : why there are none, or none of some attributes, as a sentence that names the remedy; "" if all are there.
-    premise : for which rows they hold ("for normally distributed rows; ..."), "" if for independent rows of any law.
+    withheld : why some or all are not reported, with the remedy; "" if all are.
+    premise : the assumed distribution ("for normally distributed rows; ..."); "" for independent rows of any.
 
     >>> ErrorBars.from_json(ErrorBars({"weights_": np.array([0.1])}).to_json()).standard_errors
     {'weights_': array([0.1])}
@@ -41,7 +41,7 @@ class ErrorBars:
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
-        """Those of a file; a `ValueError` says what is wrong with it."""
+        """Reads a file's; raises `ValueError` if it is malformed."""
         if not isinstance(form, dict) or form.keys() - {"premise"} != {"standard_errors", "withheld"}:
             raise ValueError("error_bars must say standard_errors and withheld")
         withheld, premise, errors = form["withheld"], form.get("premise", ""), form["standard_errors"]
@@ -56,8 +56,8 @@ class RowMean:
 
     Attributes
     ----------
-    value, error : the mean and one standard deviation of it; both None where it cannot be told.
-    withheld : why not, as a sentence that names the remedy.
+    value, error : the mean and its standard error; both None if not known.
+    withheld : why not, with the remedy.
     """
 
     value: float | None = None
@@ -69,7 +69,7 @@ class RowMean:
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
-        """That of a file; a `ValueError` says what is wrong with it."""
+        """Reads a file's; raises `ValueError` if it is malformed."""
         if not isinstance(form, dict) or form.keys() != {"value", "error", "withheld"}:
             raise ValueError("row_mean must say value, error and withheld")
         if not isinstance(form["withheld"], str):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.messages import warn_caller
 
 OUT_OF_MEMORY, UNSUPPORTED_PTX = 2, 222
@@ -168,7 +169,8 @@ def devices(wanted: Any) -> list[Device]:
         return []
     found = re.fullmatch(r"cuda(?::(\d{1,3}))?|auto", wanted) if isinstance(wanted, str) else None
     if found is None:
-        raise ValueError(f'device must be "cpu", "cuda", "cuda:0" and so on, or "auto", not {wanted!r}')
+        known = '"cpu", "cuda", "cuda:0" and so on, or "auto"'
+        raise InvalidValueError(f"must be {known}, not {wanted!r}", parameter="device")
     try:
         if found[1]:
             return [device(int(found[1]))]
@@ -231,6 +233,11 @@ class Stream:
 
     def download(self, to: int, source: int, size: int) -> None:
         self._owner.call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
+
+    def read(self, to: NDArray[Any], source: int) -> None:
+        """Fills an array from an address on the device, once all earlier work is done."""
+        self.download(to.ctypes.data, source, to.nbytes)
+        self.wait()
 
     def fill(self, to: int, byte: int, size: int) -> None:
         if size:

@@ -1,11 +1,11 @@
-"""Sums at a pilot on a GPU: the same integers as `CellSums` and `ExpectedStatistics` have on the processor."""
+"""Plans: the arrays of one operator on a GPU, and how its kernels are started. They give the processor's integers."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.kernels.gpu.driver import NONE_BAD, Device, Memory, Room, Stream
 from sketchlearn.kernels.gpu.rows import (
+    DOUBLE,
     FLOAT64,
-    SCRATCH_BYTES,
+    INT32,
+    INT64,
+    POINTER,
+    SINGLE,
     CentredRows,
     Centring,
     ChosenColumns,
     DeviceRows,
     RowsAtDevice,
+    fields,
+    pieces,
+    weights_from,
 )
 
 SIDE = 64  # of the squares of products that a block has
@@ -28,30 +35,19 @@ COLUMN_BLOCKS_PER_MULTIPROCESSOR = 4
 COUNTED_ROWS = 4096  # that a block counts the values of, at least
 
 
-class _MomentsWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        ("center", ctypes.c_void_p),
-        ("bound", ctypes.c_void_p),
-        ("factor", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("rows_per_block", ctypes.c_int64),
-        ("once", ctypes.c_int32),
-    )
+class Plan:
+    """Arrays that stay on a GPU, and the structure by which kernels are told of them."""
 
+    sees_all_columns = True
+    _work: ClassVar[type[ctypes.Structure]]
 
-class _CountWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        ("edges", ctypes.c_void_p),
-        ("starts", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("counts", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("n_counts", ctypes.c_int32),
-    )
+    def __init__(self, owner: Device, **arrays: NDArray[Any]) -> None:
+        self.device = owner
+        self._arrays = {name: owner.copy(array) for name, array in arrays.items()}
+
+    def _described(self, **more: Any) -> Any:
+        """The structure: addresses of the arrays, and fields that change from call to call."""
+        return self._work(**{name: array.address for name, array in self._arrays.items()}, **more)
 
 
 def rows_per_block(owner: Device, n_rows: int, squares: int) -> int:
@@ -60,56 +56,59 @@ def rows_per_block(owner: Device, n_rows: int, squares: int) -> int:
     return min(MOST_ROWS_PER_BLOCK, max(SIDE, -(-n_rows // wanted)))
 
 
-class MomentsPlan:
+class _MomentsWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        *fields(POINTER, "center bound factor weights sums first_bad"),
+        ("rows_per_block", INT64),
+        ("once", INT32),
+    )
+
+
+class MomentsPlan(Plan):
     """First and second moments."""
 
-    sees_all_columns = True
+    _work = _MomentsWork
 
     def __init__(self, owner: Device, center: Double, bound: Double, *, once: bool) -> None:
-        self._device, self._once = owner, once
-        self._center, self._bound, self._factor = owner.copy(center), owner.copy(bound), owner.copy(2.0**15 / bound)
+        super().__init__(owner, center=center, bound=bound, factor=2.0**15 / bound)
+        self._once = once
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
         squares = -(-(rows.shape[1] + 1) // SIDE)
         across = squares * (squares + 1) // 2
-        each = rows_per_block(self._device, len(rows), across)
-        work = _MomentsWork(
-            rows=rows.described(),
-            center=self._center.address,
-            bound=self._bound.address,
-            factor=self._factor.address,
-            weights=weights,
-            sums=sums,
-            first_bad=bad,
-            rows_per_block=each,
-            once=self._once,
+        each = rows_per_block(self.device, len(rows), across)
+        work = self._described(
+            rows=rows.described(), weights=weights, sums=sums, first_bad=bad, rows_per_block=each, once=self._once
         )
-        self._device.launch("moments", "add_moments", (across, -(-len(rows) // each)), 256, work, stream)
+        self.device.launch("moments", "add_moments", (across, -(-len(rows) // each)), 256, work, stream)
 
 
-class CountsPlan:
+class _CountWork(ctypes.Structure):
+    _fields_ = (
+        ("rows", RowsAtDevice),
+        *fields(POINTER, "edges starts weights counts first_bad"),
+        ("n_counts", INT32),
+    )
+
+
+class CountsPlan(Plan):
     """Counts of values between edges."""
 
-    sees_all_columns = True
+    _work = _CountWork
 
     def __init__(self, owner: Device, edges: Double, starts: NDArray[np.int64]) -> None:
-        self._device, self._n_counts = owner, len(edges) + len(starts) - 1
-        self._edges, self._starts = owner.copy(edges), owner.copy(starts)
+        super().__init__(owner, edges=edges, starts=starts)
+        self._n_counts = len(edges) + len(starts) - 1
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        work = _CountWork(
-            rows=rows.described(),
-            edges=self._edges.address,
-            starts=self._starts.address,
-            weights=weights,
-            counts=sums,
-            first_bad=bad,
-            n_counts=self._n_counts,
+        work = self._described(
+            rows=rows.described(), weights=weights, counts=sums, first_bad=bad, n_counts=self._n_counts
         )
-        blocks = min(-(-len(rows) // COUNTED_ROWS), 8 * self._device.multiprocessors)
-        self._device.launch("histogram", "count_values", (blocks, 1), 256, work, stream)
+        blocks = min(-(-len(rows) // COUNTED_ROWS), 8 * self.device.multiprocessors)
+        self.device.launch("histogram", "count_values", (blocks, 1), 256, work, stream)
 
 
 TILE_COLUMNS = 128
@@ -122,45 +121,18 @@ LARGEST_TRANSFORM = 2048  # that a block's shared memory has room for
 
 class _DenseWork(ctypes.Structure):
     _fields_ = (
-        ("rows", ctypes.c_void_p),
-        ("tiles", ctypes.c_void_p),
-        ("frequencies", ctypes.c_void_p),
-        ("dither", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("integers", ctypes.c_void_p),
-        ("coefficients", ctypes.c_void_p),
-        ("harmonics", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("padded", ctypes.c_int64),
-        ("columns", ctypes.c_int64),
-        ("n_features", ctypes.c_int32),
-        ("n_tiles", ctypes.c_int32),
-        ("tiles_per_block", ctypes.c_int32),
-        ("group_columns", ctypes.c_int32),
-        ("padded_group", ctypes.c_int32),
-        ("limit", ctypes.c_float),
+        *fields(POINTER, "rows tiles frequencies dither weights sums integers coefficients"),
+        *fields(INT64, "harmonics stride padded columns"),
+        *fields(INT32, "n_features n_tiles tiles_per_block group_columns padded_group"),
+        ("limit", SINGLE),
     )
 
 
 class _StructuredWork(ctypes.Structure):
     _fields_ = (
-        ("rows", ctypes.c_void_p),
-        ("tiles", ctypes.c_void_p),
-        ("signs", ctypes.c_void_p),
-        ("radii", ctypes.c_void_p),
-        ("dither", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("coefficients", ctypes.c_void_p),
-        ("harmonics", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("columns", ctypes.c_int64),
-        ("n_features", ctypes.c_int32),
-        ("n_tiles", ctypes.c_int32),
-        ("tiles_per_block", ctypes.c_int32),
-        ("group_columns", ctypes.c_int32),
-        ("size", ctypes.c_int32),
+        *fields(POINTER, "rows tiles signs radii dither weights sums coefficients"),
+        *fields(INT64, "harmonics stride columns"),
+        *fields(INT32, "n_features n_tiles tiles_per_block group_columns size"),
     )
 
 
@@ -183,31 +155,43 @@ class PlannedWaves(NamedTuple):
     n_groups: int
 
 
-class _WavePlan:
+class _WavePlan(Plan):
     """What plans of all kinds of frequencies have in common."""
 
-    sees_all_columns = True
-
-    def __init__(self, owner: Device, waves: PlannedWaves) -> None:
-        self.device, self._feature, self._n_groups = owner, waves.feature, waves.n_groups
+    def __init__(self, owner: Device, waves: PlannedWaves, **arrays: NDArray[Any]) -> None:
+        super().__init__(owner, coefficients=np.array(waves.coefficients, np.float32), **arrays)
+        self._feature, self._n_groups = waves.feature, waves.n_groups
         self.parts = 1 if waves.feature.endswith("_real") or waves.feature in ("cosine", "quadratic") else 2
         self.n_columns, self._group = len(waves.dither), len(waves.dither) // waves.n_groups
         self._centring = Centring(owner, waves.center, waves.radius, waves.key, waves.n_groups)
-        self._coefficients = owner.copy(np.array(waves.coefficients, np.float32))
         self._harmonics = len(waves.coefficients) // (2 * self.parts)
+
+    def _work_of(self, piece: CentredRows, **more: Any) -> Any:
+        return self._described(
+            rows=piece.rows,
+            tiles=piece.tiles,
+            weights=piece.weights,
+            harmonics=self._harmonics,
+            stride=piece.stride,
+            columns=self.n_columns,
+            n_tiles=piece.n_tiles,
+            group_columns=self._group,
+            **more,
+        )
 
 
 class DensePlan(_WavePlan):
     """Dense frequencies on a GPU, ready for any number of rows."""
 
+    _work = _DenseWork
+
     def __init__(self, owner: Device, waves: PlannedWaves, frequencies: Single) -> None:
-        super().__init__(owner, waves)
-        self.n_features, n_groups = len(frequencies), waves.n_groups
-        self._padded_group = -(-self._group // TILE_COLUMNS) * TILE_COLUMNS
+        self.n_features, n_groups, group = len(frequencies), waves.n_groups, len(waves.dither) // waves.n_groups
+        self._padded_group = -(-group // TILE_COLUMNS) * TILE_COLUMNS
         table = np.zeros((self.n_features + 1, n_groups, self._padded_group), np.float32)
-        table[:-1, :, : self._group] = frequencies.reshape(self.n_features, n_groups, self._group)
-        table[-1, :, : self._group] = waves.dither.reshape(n_groups, self._group)
-        self._frequencies = owner.copy(table)
+        table[:-1, :, :group] = frequencies.reshape(self.n_features, n_groups, group)
+        table[-1, :, :group] = waves.dither.reshape(n_groups, group)
+        super().__init__(owner, waves, frequencies=table)
         furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
         self._limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
         if waves.feature.startswith("series"):
@@ -218,102 +202,69 @@ class DensePlan(_WavePlan):
 
         `weights`, `sums` and `bad` are addresses on the device.
         """
+        across = -(-self._group // TILE_COLUMNS)
         for piece in self._centring.pieces(rows, weights, bad, stream):
-            self._add(piece, sums, stream)
+            work, n_tiles = self._work_of(piece), piece.n_tiles
+            work.sums, work.tiles_per_block = sums, _tiles_per_block(self.device, n_tiles, across)
+            every_tile_is_far = piece.weights is not None or self._limit < 0
+            if not every_tile_is_far:
+                shape = across, -(-n_tiles // work.tiles_per_block)
+                self.device.launch(self._feature, "dense_near", shape, 256, work, stream)
+            down = n_tiles if every_tile_is_far else -(-n_tiles // TILE_COLUMNS)
+            shape = across, min(down, MOST_BLOCKS_DOWN)
+            self.device.launch(self._feature, "dense_far", shape, TILE_COLUMNS, work, stream)
 
     def write(self, rows: DeviceRows, n: int, integers: int, bad: int, stream: Stream) -> None:
         """Lets the stream write the integers of the first n frequencies, int32 (rows, parts, n), to an address."""
         assert self._n_groups == 1
         across = -(-n // TILE_COLUMNS)
         for piece in self._centring.pieces(rows, None, bad, stream):
-            work = self._work(piece)
+            work = self._work_of(piece)
             work.integers, work.group_columns = integers + 4 * piece.first * self.parts * n, n
             shape = across, min(piece.n_tiles, MOST_BLOCKS_DOWN)
             self.device.launch(f"{self._feature}_written", "write_features", shape, TILE_COLUMNS, work, stream)
 
-    def _work(self, piece: CentredRows) -> _DenseWork:
-        return _DenseWork(
-            rows=piece.rows,
-            tiles=piece.tiles,
-            frequencies=self._frequencies.address,
-            dither=self._frequencies.address + 4 * self.n_features * self._n_groups * self._padded_group,
-            weights=piece.weights,
-            coefficients=self._coefficients.address,
-            harmonics=self._harmonics,
-            stride=piece.stride,
-            padded=self._n_groups * self._padded_group,
-            columns=self.n_columns,
+    def _work_of(self, piece: CentredRows, **more: Any) -> Any:
+        padded = self._n_groups * self._padded_group
+        return super()._work_of(
+            piece,
+            dither=self._arrays["frequencies"].address + 4 * self.n_features * padded,
+            padded=padded,
             n_features=self.n_features,
-            n_tiles=piece.n_tiles,
-            group_columns=self._group,
             padded_group=self._padded_group,
             limit=self._limit,
+            **more,
         )
-
-    def _add(self, piece: CentredRows, sums: int, stream: Stream) -> None:
-        across, n_tiles, work = -(-self._group // TILE_COLUMNS), piece.n_tiles, self._work(piece)
-        work.sums, work.tiles_per_block = sums, _tiles_per_block(self.device, n_tiles, across)
-        if piece.weights is None and self._limit >= 0:
-            shape = across, -(-n_tiles // work.tiles_per_block)
-            self.device.launch(self._feature, "dense_near", shape, 256, work, stream)
-        down = -(-n_tiles // (1 if piece.weights is not None or self._limit < 0 else TILE_COLUMNS))
-        shape = across, min(down, MOST_BLOCKS_DOWN)
-        self.device.launch(self._feature, "dense_far", shape, TILE_COLUMNS, work, stream)
 
 
 class StructuredPlan(_WavePlan):
     """Structured frequencies on a GPU, of up to `LARGEST_TRANSFORM` columns."""
 
+    _work = _StructuredWork
+
     def __init__(self, owner: Device, waves: PlannedWaves, signs: Single, radii: Single) -> None:
-        super().__init__(owner, waves)
-        self._size, padded = radii.shape[-1], np.zeros(radii.size, np.float32)
-        padded[: self.n_columns] = waves.dither
-        self._signs, self._radii, self._dither = owner.copy(signs), owner.copy(radii), owner.copy(padded)
+        padded = np.zeros(radii.size, np.float32)
+        padded[: len(waves.dither)] = waves.dither
+        super().__init__(owner, waves, signs=signs, radii=radii, dither=padded)
+        self._size = radii.shape[-1]
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
         across = -(-self._group // self._size)
         for piece in self._centring.pieces(rows, weights, bad, stream):
-            work = _StructuredWork(
-                rows=piece.rows,
-                tiles=piece.tiles,
-                signs=self._signs.address,
-                radii=self._radii.address,
-                dither=self._dither.address,
-                weights=piece.weights,
-                sums=sums,
-                coefficients=self._coefficients.address,
-                harmonics=self._harmonics,
-                stride=piece.stride,
-                columns=self.n_columns,
-                n_features=rows.shape[1],
-                n_tiles=piece.n_tiles,
-                tiles_per_block=_tiles_per_block(self.device, piece.n_tiles, across),
-                group_columns=self._group,
-                size=self._size,
-            )
-            shape = across, -(-piece.n_tiles // work.tiles_per_block)
+            tiles = _tiles_per_block(self.device, piece.n_tiles, across)
+            work = self._work_of(piece, sums=sums, n_features=rows.shape[1], tiles_per_block=tiles, size=self._size)
+            shape = across, -(-piece.n_tiles // tiles)
             self.device.launch(f"{self._feature}_structured", "structured_sums", shape, 256, work, stream)
 
 
 class _CrossWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("integers", ctypes.c_void_p),
-        ("which", ctypes.c_void_p),
-        ("center", ctypes.c_void_p),
-        ("bound", ctypes.c_void_p),
-        ("factor", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("words", ctypes.c_void_p),
-        ("joined", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("unit", ctypes.c_double),
-        ("rows_per_block", ctypes.c_int64),
-        ("n_features", ctypes.c_int32),
-        ("n_values", ctypes.c_int32),
-        ("n_bits", ctypes.c_int32),
+        *fields(POINTER, "integers which center bound factor weights sums words joined first_bad"),
+        ("unit", DOUBLE),
+        ("rows_per_block", INT64),
+        *fields(INT32, "n_features n_values n_bits"),
     )
 
 
@@ -334,48 +285,42 @@ class FeatureWriter:
         return found
 
     def pieces(
-        self, rows: DeviceRows, bad: int, stream: Stream, bytes_each: int = 0
+        self, rows: DeviceRows, bad: int, stream: Stream, bytes_beside: int = 0
     ) -> Iterator[tuple[int, DeviceRows, int]]:
         """Lets the stream write them: the number of the first row, rows, and where their integers are.
 
-        bytes_each: what else is needed for each row.
+        bytes_beside: what else is needed for each row.
         """
-        step = max(1, min(len(rows), SCRATCH_BYTES // (4 * self.width + bytes_each)))
-        integers = self._room.of(4 * self.width * step).address
-        for first in range(0, len(rows), step):
-            own = rows[first : first + step]
+        for first, own, integers in pieces(rows, self._room, 4 * self.width, bytes_beside):
             chosen = [(0, own)] if self._columns is None else self._columns.pieces(own, stream)
             for start, piece in chosen:
                 self._plan.write(piece, self._n, integers + 4 * self.width * start, bad, stream)
             yield first, own, integers
 
 
-class CrossPlan:
+class CrossPlan(Plan):
     """Features times values."""
+
+    _work = _CrossWork
 
     def __init__(
         self, writer: FeatureWriter, factor: float, center: Double, bound: Double, which: Sequence[int] | None
     ) -> None:
-        owner = writer.device
+        columns = {} if which is None else {"which": np.array(which, np.int64)}
+        super().__init__(writer.device, center=center, bound=bound, factor=2.0**15 / bound, **columns)
         self.sees_all_columns = which is None
         self._writer, self._unit, self._n_values = writer, factor, len(center)
-        self._center, self._bound, self._factor = owner.copy(center), owner.copy(bound), owner.copy(2.0**15 / bound)
-        self._which = None if which is None else owner.copy(np.array(which, np.int64))
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        owner, n = self._writer.device, self._writer.width
+        n = self._writer.width
         squares = -(-n // SIDE) * -(-self._n_values // SIDE)
         for first, own, integers in self._writer.pieces(rows, bad, stream):
-            each = rows_per_block(owner, len(own), squares)
-            work = _CrossWork(
+            each = rows_per_block(self.device, len(own), squares)
+            work = self._described(
                 rows=own.described(),
                 integers=integers,
-                which=None if self._which is None else self._which.address,
-                center=self._center.address,
-                bound=self._bound.address,
-                factor=self._factor.address,
-                weights=None if weights is None else weights + 8 * first,
+                weights=weights_from(weights, first),
                 sums=sums,
                 first_bad=bad,
                 unit=self._unit,
@@ -383,7 +328,7 @@ class CrossPlan:
                 n_features=n,
                 n_values=self._n_values,
             )
-            owner.launch("cross", "add_crosses", (squares, -(-len(own) // each)), 256, work, stream)
+            self.device.launch("cross", "add_crosses", (squares, -(-len(own) // each)), 256, work, stream)
 
 
 class FeatureMomentsPlan:
@@ -400,18 +345,11 @@ class FeatureMomentsPlan:
         owner, n = self._writer.device, self._writer.width
         width = n + rows.shape[1]
         for first, own, integers in self._writer.pieces(rows, bad, stream, 8 * width):
-            room = self._room.of(8 * width * len(own))
-            work = _CrossWork(
-                rows=own.described(),
-                integers=integers,
-                joined=room.address,
-                unit=self._unit,
-                n_features=n,
-                n_values=rows.shape[1],
-            )
+            room, sizes = self._room.of(8 * width * len(own)), {"n_features": n, "n_values": rows.shape[1]}
+            work = _CrossWork(rows=own.described(), integers=integers, joined=room.address, unit=self._unit, **sizes)
             owner.launch("cross", "join_rows", (-(-len(own) * width // 256), 1), 256, work, stream)
             joined = DeviceRows(owner, room.address, FLOAT64, (len(own), width), (width, 1), room)
-            self._moments.add(joined, None if weights is None else weights + 8 * first, sums, bad, stream)
+            self._moments.add(joined, weights_from(weights, first), sums, bad, stream)
 
 
 def packed_words(writer: FeatureWriter, rows: DeviceRows, n_bits: int) -> NDArray[np.uint64] | None:
@@ -428,14 +366,9 @@ def packed_words(writer: FeatureWriter, rows: DeviceRows, n_bits: int) -> NDArra
             sizes = {"n_features": writer.width, "n_bits": n_bits}
             work = _CrossWork(rows=own.described(), integers=integers, words=packed.address, **sizes)
             owner.launch("cross", "pack_bits", (-(-len(own) * width // 256), 1), 256, work, stream)
-            _download(words[first : first + len(own)], packed, stream)
-        _download(bad, flag, stream)
+            stream.read(words[first : first + len(own)], packed.address)
+        stream.read(bad, flag.address)
     return words if int(bad[0]) == NONE_BAD else None
-
-
-def _download(to: NDArray[Any], source: Memory, stream: Stream) -> None:
-    stream.download(to.ctypes.data, source.address, to.nbytes)
-    stream.wait()
 
 
 ROWS_ADDED, ROWS_EXPECTED = 1024, 1024  # of a block that adds up columns by cell, or expected statistics
@@ -447,39 +380,25 @@ ROWS_MEASURED, ROWS_SUMMED = 8, 32  # of a block
 class _CellsWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("middle", ctypes.c_void_p),
-        ("bound", ctypes.c_void_p),
-        ("factor", ctypes.c_void_p),
-        ("directions", ctypes.c_void_p),
-        ("points", ctypes.c_void_p),
-        ("squares", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("exponents", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("cells", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("place_unit", ctypes.c_double),
-        ("square_unit", ctypes.c_double),
-        ("n_directions", ctypes.c_int32),
-        ("n_cells", ctypes.c_int32),
-        ("normalize", ctypes.c_int32),
-        ("by_column", ctypes.c_int32),
+        *fields(POINTER, "middle bound factor directions points squares lengths exponents places cells"),
+        *fields(POINTER, "weights sums first_bad"),
+        *fields(DOUBLE, "place_unit square_unit"),
+        *fields(INT32, "n_directions n_cells normalize by_column"),
     )
 
 
-class CellsPlan:
+class CellsPlan(Plan):
     """Cells on a GPU.
 
     Parameters
     ----------
     directions : (columns, directions); points : (cells, directions), both whole numbers.
     factor : what values less the middle are times, before they are rounded to whole numbers.
-    place_unit, square_unit : what places, and sums of a row's squares, are times before they are rounded.
+    numbers : `place_unit` and `square_unit`, what places, and sums of a row's squares, are times before they are
+        rounded; `normalize` and `by_column`.
     """
 
-    sees_all_columns = True
+    _work = _CellsWork
 
     def __init__(
         self,
@@ -490,80 +409,47 @@ class CellsPlan:
         middle: Double,
         bound: Double,
         factor: Double,
-        place_unit: float,
-        square_unit: float,
-        normalize: bool,
-        by_column: bool,
+        **numbers: float,
     ) -> None:
-        self._device, self._n_directions, self._n_cells = owner, directions.shape[1], len(points)
-        self._directions, self._points = owner.copy(directions), owner.copy(2 * points.T)
-        self._squares = owner.copy(np.sum(points * points, axis=1))
-        self._middle, self._bound, self._factor = owner.copy(middle), owner.copy(bound), owner.copy(factor)
-        self._units = {"place_unit": place_unit, "square_unit": square_unit}
-        self._choices = {"normalize": normalize, "by_column": by_column}
-        self._room: _Room | None = None
+        boxes, squares = {"middle": middle, "bound": bound, "factor": factor}, np.sum(points * points, axis=1)
+        super().__init__(owner, directions=directions, points=2 * points.T, squares=squares, **boxes)
+        self._numbers = {"n_directions": directions.shape[1], "n_cells": len(points), **numbers}
+        self._room = Room(owner)
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        step = max(1, min(len(rows), SCRATCH_BYTES // (8 * self._n_directions + 16)))
-        if self._room is None or self._room.n_rows < step:
-            self._room = None  # freed before the larger one is made
-            self._room = _Room(self._device, step, self._n_directions)
-        for first in range(0, len(rows), step):
-            own = None if weights is None else weights + 8 * first
-            self._add(rows[first : first + step], own, sums, bad, self._room, stream)
-
-    def _add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, room: _Room, stream: Stream) -> None:
-        work = _CellsWork(
-            rows=rows.described(),
-            middle=self._middle.address,
-            bound=self._bound.address,
-            factor=self._factor.address,
-            directions=self._directions.address,
-            points=self._points.address,
-            squares=self._squares.address,
-            lengths=room.lengths.address,
-            exponents=room.exponents.address,
-            places=room.places.address,
-            cells=room.cells.address,
-            weights=weights,
-            sums=sums,
-            first_bad=bad,
-            n_directions=self._n_directions,
-            n_cells=self._n_cells,
-            **self._units,
-            **self._choices,
-        )
-        launch, count = self._device.launch, len(rows)
-        if self._choices["normalize"]:
-            launch("cells", "measure_rows", (-(-count // ROWS_MEASURED), 1), 256, work, stream)
-        launch("cells", "place_rows", (-(-count // SIDE), -(-self._n_directions // SIDE)), 256, work, stream)
-        launch("cells", "find_cells", (-(-count // SIDE), 1), 256, work, stream)
-        launch("cells", "add_cells", (-(-count // ROWS_SUMMED), 1), 256, work, stream)
+        launch, n_directions = self.device.launch, int(self._numbers["n_directions"])
+        for first, own, room in pieces(rows, self._room, 8 * n_directions + 16):
+            count = len(own)
+            lengths = room + 8 * n_directions * count
+            work = self._described(
+                rows=own.described(),
+                places=room,
+                lengths=lengths,
+                exponents=lengths + 8 * count,
+                cells=lengths + 12 * count,
+                weights=weights_from(weights, first),
+                sums=sums,
+                first_bad=bad,
+                **self._numbers,
+            )
+            if self._numbers["normalize"]:
+                launch("cells", "measure_rows", (-(-count // ROWS_MEASURED), 1), 256, work, stream)
+            launch("cells", "place_rows", (-(-count // SIDE), -(-n_directions // SIDE)), 256, work, stream)
+            launch("cells", "find_cells", (-(-count // SIDE), 1), 256, work, stream)
+            launch("cells", "add_cells", (-(-count // ROWS_SUMMED), 1), 256, work, stream)
 
 
 class _ColumnCellsWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("center", ctypes.c_void_p),
-        ("single_center", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("points", ctypes.c_void_p),
-        ("halves", ctypes.c_void_p),
-        ("cells", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("factors", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("n_cells", ctypes.c_int32),
-        ("n_shared", ctypes.c_int32),
-        ("radius", ctypes.c_float),
-        ("distance_unit", ctypes.c_float),
+        *fields(POINTER, "center single_center scale points halves cells weights places factors sums first_bad"),
+        *fields(INT32, "n_cells n_shared"),
+        *fields(SINGLE, "radius distance_unit"),
     )
 
 
-class ColumnCellsPlan:
+class ColumnCellsPlan(Plan):
     """Cells in the columns themselves on a GPU.
 
     Parameters
@@ -572,7 +458,7 @@ class ColumnCellsPlan:
     medians : for medians, places of points, factors of values, the least distance and the unit of distances.
     """
 
-    sees_all_columns = True
+    _work = _ColumnCellsWork
 
     def __init__(
         self,
@@ -584,69 +470,50 @@ class ColumnCellsPlan:
         medians: tuple[Single, Single, float, float] | None = None,
     ) -> None:
         d = len(center)
-        self._device, self._n_cells = owner, len(points)
+        of_medians = {} if medians is None else {"places": medians[0], "factors": medians[1]}
+        single = center.astype(np.float32)
+        super().__init__(
+            owner, points=points.T, halves=halves, center=center, single_center=single, scale=scale, **of_medians
+        )
         n_sums = len(points) * (1 + 2 * d + (0 if medians is None else 2 + d))
-        self._medians: dict[str, float | int] = {}
-        if medians is not None:
-            self._places, self._factors = owner.copy(medians[0]), owner.copy(medians[1])
-            addresses = {"places": self._places.address, "factors": self._factors.address}
-            self._medians = {**addresses, "radius": medians[2], "distance_unit": medians[3]}
-        self._points, self._halves = owner.copy(points.T), owner.copy(halves)
-        self._center, self._single = owner.copy(center), owner.copy(center.astype(np.float32))
-        self._scale, self._cells = owner.copy(scale), Room(owner)
-        self._n_shared = n_sums if n_sums <= MOST_SHARED_SUMS else 0
+        self._numbers = {"n_cells": len(points), "n_shared": n_sums if n_sums <= MOST_SHARED_SUMS else 0}
+        self._units = {} if medians is None else {"radius": medians[2], "distance_unit": medians[3]}
+        self._cells = Room(owner)
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        step = max(1, min(len(rows), SCRATCH_BYTES // 4))
-        room = self._cells.of(4 * step)
-        for first in range(0, len(rows), step):
-            some = rows[first : first + step]
-            work = _ColumnCellsWork(
-                rows=some.described(),
-                center=self._center.address,
-                single_center=self._single.address,
-                scale=self._scale.address,
-                points=self._points.address,
-                halves=self._halves.address,
-                cells=room.address,
-                weights=None if weights is None else weights + 8 * first,
+        launch = self.device.launch
+        for first, own, cells in pieces(rows, self._cells, 4):
+            work = self._described(
+                rows=own.described(),
+                cells=cells,
+                weights=weights_from(weights, first),
                 sums=sums,
                 first_bad=bad,
-                n_cells=self._n_cells,
-                n_shared=self._n_shared,
-                **self._medians,
+                **self._numbers,
+                **self._units,
             )
-            launch = self._device.launch
-            launch("column_cells", "find_column_cells", (-(-len(some) // SIDE), 1), 256, work, stream)
-            launch("column_cells", "add_column_cells", (-(-len(some) // ROWS_ADDED), 1), 256, work, stream)
+            launch("column_cells", "find_column_cells", (-(-len(own) // SIDE), 1), 256, work, stream)
+            launch("column_cells", "add_column_cells", (-(-len(own) // ROWS_ADDED), 1), 256, work, stream)
 
 
 class _MixtureWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("center", ctypes.c_void_p),
-        ("single_center", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("parts", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("n_parts", ctypes.c_int32),
-        ("full", ctypes.c_int32),
-        ("n_shared", ctypes.c_int32),
+        *fields(POINTER, "center single_center scale parts weights sums first_bad"),
+        *fields(INT32, "n_parts full n_shared"),
     )
 
 
-class MixturePlan:
+class MixturePlan(Plan):
     """Expected statistics of a mixture of Gaussians on a GPU; parts are the numbers of components, in float32."""
 
-    sees_all_columns = True
+    _work = _MixtureWork
 
     def __init__(self, owner: Device, parts: Single, center: Double, scale: Single, n_sums: int, *, full: bool) -> None:
-        self._device, self._parts, self._n_parts, self._full = owner, owner.copy(parts), len(parts), full
-        self._center, self._single = owner.copy(center), owner.copy(center.astype(np.float32))
-        self._scale, self._n_shared = owner.copy(scale), n_sums if n_sums <= MOST_SHARED_STATISTICS else 0
+        super().__init__(owner, parts=parts, center=center, single_center=center.astype(np.float32), scale=scale)
+        shared = n_sums if n_sums <= MOST_SHARED_STATISTICS else 0
+        self._numbers = {"n_parts": len(parts), "full": full, "n_shared": shared}
 
     @staticmethod
     def has_room(n_parts: int, n_features: int) -> bool:
@@ -655,27 +522,5 @@ class MixturePlan:
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
-        work = _MixtureWork(
-            rows=rows.described(),
-            center=self._center.address,
-            single_center=self._single.address,
-            scale=self._scale.address,
-            parts=self._parts.address,
-            weights=weights,
-            sums=sums,
-            first_bad=bad,
-            n_parts=self._n_parts,
-            full=self._full,
-            n_shared=self._n_shared,
-        )
-        self._device.launch("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1), 256, work, stream)
-
-
-class _Room:
-    """What is known of rows on the way to their cells."""
-
-    def __init__(self, owner: Device, n_rows: int, n_directions: int) -> None:
-        self.n_rows = n_rows
-        self.places = Memory(8 * n_rows * n_directions, owner)
-        self.lengths, self.exponents = Memory(8 * n_rows, owner), Memory(4 * n_rows, owner)
-        self.cells = Memory(4 * n_rows, owner)
+        work = self._described(rows=rows.described(), weights=weights, sums=sums, first_bad=bad, **self._numbers)
+        self.device.launch("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1), 256, work, stream)

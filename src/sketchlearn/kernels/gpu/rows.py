@@ -1,4 +1,4 @@
-"""Rows on a GPU become centred float32 columns, in tiles of the group of frequencies that a row's hash gives it."""
+"""Rows on a GPU: how they are described, centred in float32 tiles by their groups of frequencies, and searched."""
 
 from __future__ import annotations
 
@@ -21,18 +21,23 @@ SIZES = (2, 2, 4, 8)
 LEGACY_STREAM = 1  # DLPack's word for the stream that waits for all others
 
 
+POINTER, DOUBLE, SINGLE = ctypes.c_void_p, ctypes.c_double, ctypes.c_float
+INT32, INT64, UINT64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
+
+
+def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Fields of one kind of a structure that a kernel is given, in their order."""
+    return [(name, kind) for name in names.split()]
+
+
 class _Tensor(ctypes.Structure):
     _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_kind", ctypes.c_int32),
-        ("device_number", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
+        ("data", POINTER),
+        *fields(INT32, "device_kind device_number ndim"),
+        *fields(ctypes.c_uint8, "code bits"),
         ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
+        *fields(ctypes.POINTER(INT64), "shape strides"),
+        ("byte_offset", UINT64),
     )
 
 
@@ -40,12 +45,9 @@ class RowsAtDevice(ctypes.Structure):
     """Rows in a GPU's memory: as in kernels/native/gpu/rows_at_device.h."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-        ("row_stride", ctypes.c_int64),
-        ("column_stride", ctypes.c_int64),
-        ("n_features", ctypes.c_int32),
-        ("kind", ctypes.c_int32),
+        ("data", POINTER),
+        *fields(INT64, "count row_stride column_stride"),
+        *fields(INT32, "n_features kind"),
     )
 
 
@@ -112,8 +114,7 @@ def downloaded(rows: DeviceRows) -> NDArray[Any]:
     first, last = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
     raw = np.empty(last - first + 1, {2: np.uint16, 4: np.float32, 8: np.float64}[size])
     with rows.device.current():
-        rows.device.stream.download(raw.ctypes.data, rows.address + first * size, raw.nbytes)
-        rows.device.stream.wait()
+        rows.device.stream.read(raw, rows.address + first * size)
     strides = (rows.strides[0] * size, rows.strides[1] * size)
     table = np.lib.stride_tricks.as_strided(raw[-first:], rows.shape, strides)
     if rows.kind == FLOAT16:
@@ -133,23 +134,33 @@ GROUPED_ROWS = 1024  # that a block finds the groups of
 SCRATCH_BYTES = 256 << 20  # of centred rows at a time
 
 
+def pieces(
+    rows: DeviceRows, room: Room, bytes_each: int, bytes_beside: int = 0
+) -> Iterator[tuple[int, DeviceRows, int]]:
+    """Rows, as many at a time as there is room for: the number of the first, the rows, and the address of the room.
+
+    The room has `bytes_each` for each row; `bytes_beside` are what each row needs elsewhere.
+    """
+    step = max(1, min(len(rows), SCRATCH_BYTES // (bytes_each + bytes_beside)))
+    address = room.of(step * bytes_each).address
+    for first in range(0, len(rows), step):
+        yield first, rows[first : first + step], address
+
+
+def weights_from(weights: int | None, first: int) -> int | None:
+    """The address of the weights from a row on."""
+    return None if weights is None else weights + 8 * first
+
+
 class _CentreWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("center", ctypes.c_void_p),
-        ("square", ctypes.c_double),
-        ("centred", ctypes.c_void_p),
-        ("tiles", ctypes.c_void_p),
-        ("groups", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("starts", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("placed_weights", ctypes.c_void_p),
-        ("first_bad", ctypes.c_void_p),
-        ("key", ctypes.c_uint64),
-        ("stride", ctypes.c_int64),
-        ("n_groups", ctypes.c_int32),
-        ("columns_per_block", ctypes.c_int32),
+        ("center", POINTER),
+        ("square", DOUBLE),
+        *fields(POINTER, "centred tiles groups places starts weights placed_weights first_bad"),
+        ("key", UINT64),
+        ("stride", INT64),
+        *fields(INT32, "n_groups columns_per_block"),
     )
 
 
@@ -178,8 +189,8 @@ class Centring:
         """Lets the stream centre the rows, as many at a time as there is room for."""
         scratch = self._space(len(rows), weighted=weights is not None)
         for first in range(0, len(rows), scratch.n_rows):
-            own = None if weights is None else weights + 8 * first
-            yield self._centred(rows[first : first + scratch.n_rows], first, own, scratch, bad, stream)
+            own = rows[first : first + scratch.n_rows]
+            yield self._centred(own, first, weights_from(weights, first), scratch, bad, stream)
 
     def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
         room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
@@ -243,12 +254,7 @@ class _Scratch:
 
 
 class _ColumnsWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        ("which", ctypes.c_void_p),
-        ("chosen", ctypes.c_void_p),
-        ("n_chosen", ctypes.c_int32),
-    )
+    _fields_ = (("rows", RowsAtDevice), *fields(POINTER, "which chosen"), ("n_chosen", INT32))
 
 
 class ChosenColumns:
@@ -260,16 +266,11 @@ class ChosenColumns:
 
     def pieces(self, rows: DeviceRows, stream: Stream) -> Iterator[tuple[int, DeviceRows]]:
         """Lets the stream copy them; as many rows at a time as there is room for, with the number of the first."""
-        bytes_each = self._n * SIZES[rows.kind]
-        step = max(1, min(len(rows), SCRATCH_BYTES // bytes_each))
-        room = self._room.of(step * bytes_each)
-        for first in range(0, len(rows), step):
-            own = rows[first : first + step]
-            work = _ColumnsWork(rows=own.described(), which=self._which.address, chosen=room.address, n_chosen=self._n)
+        for first, own, chosen in pieces(rows, self._room, self._n * SIZES[rows.kind]):
+            work = _ColumnsWork(rows=own.described(), which=self._which.address, chosen=chosen, n_chosen=self._n)
             blocks = -(-len(own) * self._n // 256)
             self.device.launch("columns", "choose_columns", (blocks, 1), 256, work, stream)
-            shape = (len(own), self._n)
-            yield first, DeviceRows(self.device, room.address, rows.kind, shape, (self._n, 1), room)
+            yield first, DeviceRows(self.device, chosen, rows.kind, (len(own), self._n), (self._n, 1), self._room)
 
 
 class DevicePlan(Protocol):
@@ -294,7 +295,7 @@ class ColumnsPlan:
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         """As `DensePlan.add`."""
         for first, piece in self._columns.pieces(rows, stream):
-            self._inner.add(piece, None if weights is None else weights + 8 * first, sums, bad, stream)
+            self._inner.add(piece, weights_from(weights, first), sums, bad, stream)
 
 
 ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
@@ -303,16 +304,11 @@ ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all 
 class _KeepWork(ctypes.Structure):
     _fields_ = (
         ("rows", RowsAtDevice),
-        ("center", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("certain", ctypes.c_void_p),
-        ("found", ctypes.c_void_p),
-        ("n_found", ctypes.c_void_p),
-        ("gathered", ctypes.c_void_p),
-        ("key", ctypes.c_uint64),
-        ("below", ctypes.c_double),
-        ("room", ctypes.c_int64),
-        ("n_certain", ctypes.c_int32),
+        *fields(POINTER, "center scale certain found n_found gathered"),
+        ("key", UINT64),
+        ("below", DOUBLE),
+        ("room", INT64),
+        ("n_certain", INT32),
     )
 
 
@@ -325,13 +321,12 @@ def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
         work = _KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
         with owner.current():
             owner.launch("keeping", "gather_rows", (-(-out.size // 256), 1), 256, work, owner.stream)
-            owner.stream.download(out.ctypes.data, space.address, out.nbytes)
-            owner.stream.wait()
+            owner.stream.read(out, space.address)
     return out
 
 
 class Search:
-    """A rule of kept rows, on a GPU."""
+    """A search for the rows of a priority sample, on a GPU."""
 
     def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
         self._owner, self._key, self._n_certain = owner, key, len(certain)
@@ -359,13 +354,11 @@ class Search:
         with self._owner.current():
             stream.fill(self._found.address, 0, 8)
             self._owner.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
-            stream.download(count.ctypes.data, self._found.address, 8)
-            stream.wait()
+            stream.read(count, self._found.address)
             if count[0] > ROOM:
                 return downloaded(rows), None
             which = np.empty(int(count[0]), np.int64)
             if len(which):
-                stream.download(which.ctypes.data, self._found.address + 8, which.nbytes)
-                stream.wait()
+                stream.read(which, self._found.address + 8)
         which.sort()
         return gathered(rows, which), which

@@ -1,4 +1,4 @@
-"""Schemas: how the columns of a table become numbers, as a value that parties share."""
+"""Schemas: how the columns of a table are encoded as numbers."""
 
 from sketchlearn.rows.schemas.columns import Category, Column, Date, Flag, Number, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns, columns_without, read_columns

@@ -1,21 +1,29 @@
-"""Values as tables hold them: the same value has one form, whatever library, file or type it comes from."""
+"""Values of table cells: equal values have one form, whatever library, file or type they come from."""
 
 from __future__ import annotations
 
-import importlib
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened
-from sketchlearn.rows.schemas.text import YEAR_FIRST, moment_of, number_of, plain_moments, plain_numbers, text_of
+from sketchlearn.rows.schemas.text import (
+    NO_MOMENT,
+    YEAR_FIRST,
+    moment_of,
+    number_of,
+    plain_moments,
+    plain_numbers,
+    text_of,
+)
 
 Floats = NDArray[np.float64]
 
@@ -24,14 +32,14 @@ MISSING_WORDS = frozenset(
     ("", "na", "n/a", "nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a", "-nan", "nat", "-", "--", "?",
      "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "#null!")
 )  # fmt: skip
-#: types of cells that are no single number, word or date, and what such columns hold
+#: types of cells that are not a single number, word or date, and what such columns hold
 NO_SINGLE_VALUES = {
     list: "lists", tuple: "tuples", dict: "records", set: "sets", frozenset: "sets", np.ndarray: "arrays",
     bytes: "bytes", bytearray: "bytes", memoryview: "bytes",
 }  # fmt: skip
 MICROSECONDS_PER_DAY = 86_400_000_000
-LARGEST_WHOLE = 2.0**53  # Up to here, whole numbers are the same as int and as float.
-LARGEST_WHOLE_BY_BITS = {16: 2.0**11, 32: 2.0**24, 64: LARGEST_WHOLE}  # The same for floats of so many bits.
+LARGEST_WHOLE = 2.0**53  # Smaller whole numbers are exact as floats.
+LARGEST_WHOLE_BY_BITS = {16: 2.0**11, 32: 2.0**24, 64: LARGEST_WHOLE}  # The same, by the number of bits of the float.
 
 
 def word_of(value: Any) -> str:
@@ -53,7 +61,7 @@ def word_of(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value says that there is none.
+    """Whether a value stands for a missing one.
 
     >>> [is_missing(value) for value in (None, float("nan"), " N/A ", "?", 0, "x")]
     [True, True, True, True, False, False]
@@ -69,38 +77,35 @@ def by_distinct_value(
     width: int,
     is_known: Callable[[Any], bool] = lambda _value: False,
 ) -> tuple[Floats, NDArray[Any]]:
-    """`encode` of each value, called once for each distinct one, and which values are missing; those have NaN.
+    """`encode` of each value, called once per distinct value, and which values are missing; those have NaN.
 
-    Words that are known are not missing.
+    Values that `is_known` are not missing, whatever they are.
     """
     import pyarrow as pa
 
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
     values, nothing = _values_in(coded.dictionary), (math.nan,) * width
     gone = [is_missing(value) and not is_known(value) for value in values]
-    encoded = [nothing if gap else encode(value) for value, gap in zip(values, gone, strict=True)]
+    encoded = [nothing if absent else encode(value) for value, absent in zip(values, gone, strict=True)]
     table, absent = np.array([*encoded, nothing], np.float64), np.array([*gone, True])
     codes = coded.indices.cast("int64").fill_null(len(values)).to_numpy(zero_copy_only=False)
     return table[codes], absent[codes]
 
 
 def _values_in(array: Any) -> list[Any]:
-    """Python's values of an Arrow array; None for those that Python has none for, such as dates after the year 9999."""
+    """Python's values of an Arrow array; None for those beyond Python's range, such as dates after the year 9999."""
 
-    def value_of(scalar: Any) -> Any:
-        try:
-            return scalar.as_py()
-        except (OverflowError, ValueError):
-            return None
-
-    try:
+    with suppress(OverflowError, ValueError):
         return array.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError):
-        return [value_of(scalar) for scalar in array]
+    values: list[Any] = [None] * len(array)
+    for i, scalar in enumerate(array):
+        with suppress(OverflowError, ValueError):
+            values[i] = scalar.as_py()
+    return values
 
 
 def what_cells_hold(kinds: Iterable[type]) -> str | None:
-    """What cells of these types hold, if some are no single values.
+    """What cells of these types hold, if some are not single values.
 
     >>> what_cells_hold([int, str]), what_cells_hold([str, list]), what_cells_hold([bytes])
     (None, 'lists', 'bytes')
@@ -110,12 +115,12 @@ def what_cells_hold(kinds: Iterable[type]) -> str | None:
 
 
 def remedy_for_cells(word: str) -> str:
-    """What can be done about a column of no single values."""
+    """What the user can do about a column of lists, records or bytes."""
     return "decode them to text first" if word == "bytes" else "make columns of what is in them"
 
 
 def check_single_values(name: str, raw: Any) -> None:
-    """Refuses a column whose cells are lists, records or bytes."""
+    """Raises an error for a column of lists, records or bytes."""
     import pyarrow as pa
 
     kind = raw.type
@@ -128,7 +133,7 @@ def check_single_values(name: str, raw: Any) -> None:
 
 
 def words_for_levels(name: str, raw: Any) -> Callable[[Any], str]:
-    """`word_of`, but no word for floats that may have been other whole numbers before they became floats."""
+    """`word_of`, except that floats which may have been other whole numbers have no word."""
     import pyarrow as pa
 
     values = raw.dictionary if pa.types.is_dictionary(raw.type) else raw
@@ -144,14 +149,14 @@ def words_for_levels(name: str, raw: Any) -> Callable[[Any], str]:
     if len(doubtful):
         warn_caller(
             f"column {name!r} holds {doubtful[0]:.17g} as a floating-point number, which may have been another whole "
-            "number (pandas makes floats of a column with a missing value): such values count as no level; read the "
-            "column as text, or as Int64"
+            "number (pandas makes floats of a column with a missing value): such values belong to no category; read "
+            "the column as text, or as Int64"
         )
     return word
 
 
 def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:
-    """The numbers of a column, NaN where it holds none, and which values are missing."""
+    """The numbers of a column, NaN where there is none, and which values are missing."""
     import pyarrow as pa
 
     kind = raw.type
@@ -160,20 +165,33 @@ def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:
         values = np.where(np.isfinite(values), values, np.nan)
         missing = raw.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         return values, np.asarray(missing, bool)
-    values, missing = np.full(len(raw), np.nan), np.zeros(len(raw), bool)
-    rest = np.ones(len(raw), bool)
-    if (cells := text_of(raw)) is not None:
-        values, read = plain_numbers(cells, decimal)
-        raw, values, rest = cells, np.where(read, values, np.nan), ~read
-    if rest.any():
-        others = raw.filter(pa.array(rest))
-        found, missing[rest] = by_distinct_value(others, lambda value: (number_of(value, decimal),), 1)
-        values[rest] = found[:, 0]
+
+    def one_by_one(others: Any) -> tuple[Floats, NDArray[Any]]:
+        found, missing = by_distinct_value(others, lambda value: (number_of(value, decimal),), 1)
+        return found[:, 0], missing
+
+    return _plain_and_others(raw, lambda cells: plain_numbers(cells, decimal), one_by_one)
+
+
+def _plain_and_others(
+    raw: Any,
+    read_plain: Callable[[Any], tuple[NDArray[Any], NDArray[Any]]],
+    read_others: Callable[[Any], tuple[NDArray[Any], NDArray[Any]]],
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The values of a column and which are missing: plain text is read by Arrow, all others by Python."""
+    import pyarrow as pa
+
+    if (cells := text_of(raw)) is None:
+        return read_others(raw)
+    values, plain = read_plain(cells)
+    values, missing = values.copy(), np.zeros(len(raw), bool)
+    if not plain.all():
+        values[~plain], missing[~plain] = read_others(cells.filter(pa.array(~plain)))
     return values, missing
 
 
 def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """The moments of a column in microseconds since 1970, which values are missing, and which are no moments."""
+    """The moments of a column in microseconds since 1970, which values are missing, and which are not moments."""
     import pyarrow as pa
 
     if pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
@@ -181,23 +199,16 @@ def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], N
         missing = np.asarray(raw.is_null().to_numpy(zero_copy_only=False), bool)
         values = moments.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return values, missing, np.zeros(len(values), bool)
-    values, missing, odd = np.zeros(len(raw), np.int64), np.zeros(len(raw), bool), np.zeros(len(raw), bool)
-    rest = np.ones(len(raw), bool)
-    if (cells := text_of(raw)) is not None:
-        moments, read = plain_moments(cells, order)
-        raw, values, rest = cells, np.where(read, moments, 0), ~read
-    if rest.any():
-        others = raw.filter(pa.array(rest))
-        values[rest], missing[rest], odd[rest] = _instants_one_by_one(others, order)
-    return values, missing, odd
 
+    def one_by_one(others: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        parts, missing = by_distinct_value(others, lambda value: _days_and_microseconds(moment_of(value, order)), 2)
+        none = np.isnan(parts[:, 0])
+        whole = np.where(none[:, None], 0, parts).astype(np.int64)
+        return np.where(none, NO_MOMENT, whole[:, 0] * MICROSECONDS_PER_DAY + whole[:, 1]), missing
 
-def _instants_one_by_one(raw: Any, order: str) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """The same, of values in any form that `moment_of` reads."""
-    parts, missing = by_distinct_value(raw, lambda value: _days_and_microseconds(moment_of(value, order)), 2)
-    odd = np.isnan(parts[:, 0]) & ~missing
-    whole = np.where(np.isnan(parts), 0, parts).astype(np.int64)
-    return whole[:, 0] * MICROSECONDS_PER_DAY + whole[:, 1], missing, odd
+    values, missing = _plain_and_others(raw, lambda cells: plain_moments(cells, order), one_by_one)
+    none = values == NO_MOMENT
+    return np.where(none, 0, values), missing, none & ~missing
 
 
 def _days_and_microseconds(moment: datetime | None) -> tuple[float, ...]:
@@ -205,7 +216,7 @@ def _days_and_microseconds(moment: datetime | None) -> tuple[float, ...]:
     if moment is None:
         return (math.nan, math.nan)
     since = moment - datetime(1970, 1, 1)
-    return float(since.days), float((since - timedelta(days=since.days)) // timedelta(microseconds=1))
+    return float(since.days), float(since.seconds * 1_000_000 + since.microseconds)
 
 
 def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -224,7 +235,7 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
                 "a schema encodes data frames, Arrow tables and dictionaries of columns, not "
                 f"{type(table).__name__}: put the columns into a dictionary, or read a file with source"
             )
-        table = _pyarrow().table(table)
+        table = required("pyarrow", "arrow").table(table)
     known = list(table.columns if is_frame else table if isinstance(table, Mapping) else table.column_names)
     for name in names:
         if known.count(name) != 1:
@@ -242,7 +253,7 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _array(name: str, column: Any) -> Any:
     """One column as an Arrow array."""
-    pa = _pyarrow()
+    pa = required("pyarrow", "arrow")
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.unify_dictionaries().chunks or [pa.array([], column.type)])
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or len(getattr(column, "shape", (0,))) != 1:
@@ -251,11 +262,11 @@ def _array(name: str, column: Any) -> Any:
 
 
 def arrow_array(values: Any) -> Any:
-    """A list or a column of a data frame as an Arrow array, in which no value's form depends on the others.
+    """A list or a column of a data frame as an Arrow array; the form of each value does not depend on the others.
 
-    Lists of several types become words, which stand for the same numbers, levels and dates as the values.
+    Lists of several types become words, which stand for the same numbers, categories and dates as the values.
     """
-    pa = _pyarrow()
+    pa = required("pyarrow", "arrow")
     kind = str(getattr(values, "dtype", "object"))
     if kind == "category" and str(values.cat.categories.dtype).startswith("interval"):  # of pandas.cut
         levels = [str(interval) for interval in values.cat.categories]
@@ -268,20 +279,20 @@ def arrow_array(values: Any) -> Any:
                 return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if (text := _plain_text(values)) is not None:
         return text
-    gaps = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
-    known = [None if gap else value for value, gap in zip(values, gaps, strict=True)]
+    missing = values.isna() if hasattr(values, "isna") else (value is None or value != value for value in values)
+    known = [None if absent else value for value, absent in zip(values, missing, strict=True)]
     kinds = {type(value) for value in known if value is not None}
     for alike in (int, float):
         if kinds == {alike}:
             with suppress(OverflowError, pa.ArrowInvalid):
                 return pa.array(known, pa.int64() if alike is int else pa.float64())
-    if (odd := what_cells_hold(kinds)) is not None:  # the type is enough for schemas to refuse the column by its name
+    if (odd := what_cells_hold(kinds)) is not None:  # the type suffices for the error that names the column
         return pa.nulls(len(known), pa.binary() if odd == "bytes" else pa.list_(pa.null()))
     return pa.array([None if value is None else word_of(value) for value in known], pa.string())
 
 
 def _plain_text(values: Any) -> Any:
-    """Values that are text of ASCII alone, which has one form, as an Arrow array; None if some are anything else."""
+    """Values as an Arrow array, if all are ASCII text, which has one form; None otherwise."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -290,12 +301,3 @@ def _plain_text(values: Any) -> Any:
         if pa.types.is_string(array.type) and pc.all(pc.string_is_ascii(array)).as_py():
             return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     return None
-
-
-def _pyarrow() -> Any:
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError:
-        raise ImportError(
-            "reading columns of other kinds than numbers needs pyarrow: pip install 'sketchlearn[arrow]'"
-        ) from None

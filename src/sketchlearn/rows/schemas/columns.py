@@ -1,18 +1,19 @@
-"""The kinds of columns, and how their values become numbers: by arithmetic that gives the same bits everywhere."""
+"""The kinds of columns, and how their values are encoded: by arithmetic that gives the same bits everywhere."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.randomness import exponential, logarithm
 from sketchlearn.core.values import Value, listed, number, positive, shortened, whole
@@ -28,22 +29,19 @@ from sketchlearn.rows.schemas.cell_values import (
 from sketchlearn.rows.schemas.text import DECIMALS, ORDERS, YEAR_FIRST
 
 MOST_LEVELS = 4096
-OTHER_WORDS = ("other", "any other", "none of the others")  # The first that is no level itself stands for the rest.
+OTHER_WORDS = (
+    "other",
+    "any other",
+    "none of the others",
+)  # The first that is not a level is the word for other values.
 YES_WORDS = ("1", "true", "t", "yes", "y")
 NO_WORDS = ("0", "false", "f", "no", "n")
 SCALINGS = ("as is", "standard", "log")
 DROP, INDICATE = "drop", "indicate"
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """A column as numbers.
-
-    Attributes
-    ----------
-    rows : of shape (rows, numbers); NaN in rows that the schema drops.
-    n_odd : how many values were neither missing nor what the column should hold.
-    """
+class Encoded(NamedTuple):
+    """A column as numbers, NaN in rows that the schema drops, and the number of its invalid values."""
 
     rows: Floats
     n_odd: int = 0
@@ -52,11 +50,11 @@ class Encoded:
 class Column(Value, ABC):
     """A column of a table, and how its values become numbers.
 
-    `missing` says what becomes of a row without a value: "drop" leaves it out, "indicate" gives it the typical value
-    and a number of its own that says so.
+    `missing` says how a row without a value is treated: "drop" leaves it out, "indicate" gives it the typical value
+    and adds a missing-value indicator.
     """
 
-    #: what a file may leave out
+    #: default values, which a file may leave out
     _omitted: ClassVar[dict[str, Any]] = {
         "scaling": "as is", "center": 0.0, "width": 1.0, "weight": 1.0, "cycles": (), "n_words": 0, "missing": DROP,
         "decimal": ".", "order": "year first"
@@ -70,82 +68,120 @@ class Column(Value, ABC):
             raise ValueError(f"a column has a name, not {shortened(self.name)}")
         if self.missing not in (DROP, INDICATE):
             raise ValueError(f'missing must be "{DROP}" or "{INDICATE}", not {shortened(self.missing)}')
+        self._set(weight=positive("weight", self.weight))
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        """Names of the numbers that a value becomes, without the one that says that it is missing."""
+        """Names of the numbers that a value becomes, without the missing-value indicator."""
         return (self.name,)
 
     @property
     def n_own(self) -> int:
-        """How many numbers that are."""
+        """Number of `own_names`."""
         return 1
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers a value becomes in all, known before they are named."""
+        """Number of `encoded_names`, known before they are made."""
         return self.n_own + (self.missing == INDICATE)
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """Names of all numbers that a value becomes."""
+        """Names of all numbers that a value becomes, with the missing-value indicator."""
         return (*self.own_names, f"{self.name} missing") if self.missing == INDICATE else self.own_names
 
     @property
     def typical_numbers(self) -> tuple[float, ...]:
-        """What stands for a missing value."""
+        """The numbers that replace a missing value."""
         return (0.0,) * self.n_own
 
     @property
     @abstractmethod
     def in_words(self) -> str:
-        """What becomes of the column, in a few words."""
+        """The encoding, in a few words."""
 
     @abstractmethod
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        """The numbers of an Arrow array, NaN where a value is odd or missing, and which are missing."""
+        """The numbers of an Arrow array, NaN where a value is invalid or missing, and which are missing."""
 
     @abstractmethod
     def values_of(self, rows: Floats) -> list[Any]:
-        """The values that numbers (the own ones) stand for, as the table would have them."""
+        """The values that the own numbers stand for, as the table would have them."""
 
     def plain(self, numbers: Floats) -> Floats:
-        """Numbers (the first ones of values) in the table's own unit: of dates days since 1970, of text its length."""
+        """The first numbers of values in the table's unit: days since 1970 for dates, the length for text."""
         return numbers
 
     def scaled(self, values: Floats) -> Floats:
-        """The numbers that values in the table's own unit become; NaN where there are none."""
+        """The inverse of `plain`; NaN where a value has no number."""
         return values
 
     def encoded(self, raw: Any) -> Encoded:
-        """The numbers of a column, given as an Arrow array."""
+        """The numbers of an Arrow array."""
         rows, missing = self.numbers_of(raw)
-        gaps = np.isnan(rows[:, 0]) if rows.shape[1] else np.zeros(len(rows), bool)
-        n_odd = int(np.count_nonzero(gaps & ~missing))
+        without = np.isnan(rows[:, 0])
+        n_odd = int(np.count_nonzero(without & ~missing))
         if self.missing == INDICATE:
-            rows = np.column_stack([np.where(gaps[:, None], self.typical_numbers, rows), gaps * self.weight_of_gap])
+            rows = np.column_stack(
+                [np.where(without[:, None], self.typical_numbers, rows), without * self.weight_of_gap]
+            )
         return Encoded(rows, n_odd)
 
     @property
     def weight_of_gap(self) -> float:
-        """The number that says that a value is missing."""
+        """The number of the missing-value indicator."""
         return self.weight
 
     def decoded(self, rows: Floats) -> list[Any]:
-        """The values that numbers stand for; None where they say that there is none."""
+        """The values that numbers stand for; None where the indicator says that there is none."""
         own = self.values_of(rows[:, : self.n_own])
         if self.missing != INDICATE:
             return own
-        gaps = rows[:, -1] > self.weight_of_gap / 2
-        return [None if gap else value for value, gap in zip(own, gaps, strict=True)]
+        absent = rows[:, -1] > self.weight_of_gap / 2
+        return [None if gone else value for value, gone in zip(own, absent, strict=True)]
+
+
+class Standardised(Column):
+    """A column whose first number is (value - center) / width."""
+
+    center: float
+    width: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(center=number("center", self.center), width=positive("width", self.width))
+
+    def plain(self, numbers: Floats) -> Floats:
+        return numbers * self.width + self.center
+
+    def scaled(self, values: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            found = (values - self.center) / self.width
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+class Words(Column):
+    """A column whose values are words of a list; the typical numbers are half of the weight."""
+
+    @property
+    def typical_numbers(self) -> tuple[float, ...]:
+        return (self.weight / 2,)
+
+    def _by_word(
+        self, raw: Any, word: Callable[[Any], str], numbers: Mapping[str, tuple[float, ...]], other: tuple[float, ...]
+    ) -> tuple[Floats, NDArray[Any]]:
+        """The numbers of each value's word, `other` where it has none; listed words are not missing."""
+        return by_distinct_value(
+            raw, lambda value: numbers.get(word(value), other), len(other), lambda value: word(value) in numbers
+        )
 
 
 @dataclass(frozen=True)
-class Number(Column):
+class Number(Standardised):
     """A number: as it is, standardised, or the logarithm of 1 + x, standardised.
 
     `decimal` says what text has before the fraction: with ",", "44,70" and "1.234,50" are numbers. Text that may mean
-    two numbers, such as "1,234" (or, with decimal commas, "1.234"), is odd.
+    two numbers, such as "1,234" (or, with decimal commas, "1.234"), is invalid.
 
     >>> import pyarrow as pa
     >>> Number("age", scaling="standard", center=40.0, width=10.0).encoded(pa.array([30, 50])).rows.tolist()
@@ -168,9 +204,9 @@ class Number(Column):
             raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, not {shortened(self.scaling)}")
         if self.decimal not in DECIMALS:
             raise ValueError(f'decimal must be "." or ",", not {shortened(self.decimal)}')
-        self._set(center=number("center", self.center), width=positive("width", self.width))
         if self.scaling == "as is" and (self.center, self.width) != (0.0, 1.0):
-            raise ValueError('a number that is taken "as is" has no center and width: say scaling="standard"')
+            remedy = either('say scaling="standard"', 'give it the scaling "standard"')
+            raise InvalidValueError('a number that is taken "as is" has no center and width', remedy)
 
     @property
     def in_words(self) -> str:
@@ -185,16 +221,12 @@ class Number(Column):
         if self.scaling == "log":
             values = np.where(values >= 0, values, np.nan)
             values = np.where(np.isnan(values), np.nan, logarithm(1.0 + np.where(np.isnan(values), 0.0, values)))
-        if self.scaling != "as is":
-            with np.errstate(over="ignore"):
-                values = (values - self.center) / self.width
-            values = np.where(np.isfinite(values), values, np.nan)
-        return values
+        return values if self.scaling == "as is" else super().scaled(values)
 
     def plain(self, numbers: Floats) -> Floats:
         if self.scaling == "as is":
             return numbers
-        values = numbers * self.width + self.center
+        values = super().plain(numbers)
         return exponential(np.minimum(values, 700.0)) - 1.0 if self.scaling == "log" else values
 
     def values_of(self, rows: Floats) -> list[Any]:
@@ -202,8 +234,8 @@ class Number(Column):
 
 
 @dataclass(frozen=True)
-class Flag(Column):
-    """Yes or no: True, "true", "yes", "y", 1 against False, "false", "no", "n", 0, in any case; others are odd."""
+class Flag(Words):
+    """A boolean: True, "true", "yes", "y", 1 or False, "false", "no", "n", 0, in any case; others are invalid."""
 
     name: str
     _: KW_ONLY
@@ -217,32 +249,24 @@ class Flag(Column):
         yes, no = (tuple(word_of(word).casefold() for word in listed(words)) for words in (self.yes, self.no))
         if not yes or not no or set(yes) & set(no):
             raise ValueError("a flag has words for yes, others for no, and at least one of each")
-        self._set(yes=yes, no=no, weight=positive("weight", self.weight))
-
-    @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (self.weight / 2,)
+        self._set(yes=yes, no=no)
 
     @property
     def in_words(self) -> str:
         yes, no = ("yes", "no") if (self.yes, self.no) == (YES_WORDS, NO_WORDS) else (self.yes[0], self.no[0])
-        return f"flag: {yes} against {no}"
+        return f"boolean: {yes} or {no}"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        known = dict.fromkeys(self.yes, self.weight) | dict.fromkeys(self.no, 0.0)
-
-        def place(value: Any) -> float:
-            return known.get(word_of(value).casefold(), np.nan)
-
-        return by_distinct_value(raw, lambda value: (place(value),), 1, lambda value: place(value) >= 0)
+        numbers = dict.fromkeys(self.yes, (self.weight,)) | dict.fromkeys(self.no, (0.0,))
+        return self._by_word(raw, lambda value: word_of(value).casefold(), numbers, (np.nan,))
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [bool(value > self.weight / 2) for value in rows[:, 0]]
 
 
 @dataclass(frozen=True)
-class Category(Column):
-    """One of some levels: a number for each, of which one is not 0. Values that are none of them count as other.
+class Category(Words):
+    """One of some categories (`levels`), one-hot encoded. Other values count as one more category, "other".
 
     >>> import pyarrow as pa
     >>> country = Category("country", ("FR", "DE"), weight=2.0)
@@ -258,13 +282,9 @@ class Category(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(levels=_checked_levels(self.name, self.levels), weight=positive("weight", self.weight))
+        self._set(levels=_checked_levels(self.name, self.levels))
         if set(OTHER_WORDS) <= set(self.levels):
-            raise ValueError(f"column {self.name!r}: there is no word left for values that are no level")
-
-    @cached_property
-    def _where(self) -> dict[str, int]:
-        return {level: i for i, level in enumerate(self.levels)}
+            raise ValueError(f"column {self.name!r}: its levels leave no word for other values")
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -275,36 +295,35 @@ class Category(Column):
         return len(self.levels) + 1
 
     @property
+    def typical_numbers(self) -> tuple[float, ...]:
+        return (0.0,) * self.n_own
+
+    @property
     def words(self) -> tuple[str, ...]:
-        """The levels, and a word for all others."""
+        """The levels, and a word for all other values."""
         return (*self.levels, next(word for word in OTHER_WORDS if word not in self.levels))
 
     @property
     def in_words(self) -> str:
         few = ", ".join(self.levels[:4]) + (", ..." if len(self.levels) > 4 else "")
-        return f"category of {len(self.levels)} levels ({few}), and other"
+        return f"category of {len(self.levels)} values ({few}), and other"
 
     def encoded(self, raw: Any) -> Encoded:
-        found = super().encoded(raw)
-        others = int(np.count_nonzero(found.rows[:, len(self.levels)] > 0))
-        return Encoded(found.rows, found.n_odd + others)
+        rows, n_odd = super().encoded(raw)
+        return Encoded(rows, n_odd + int(np.count_nonzero(rows[:, len(self.levels)] > 0)))
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        width, word = len(self.levels) + 1, words_for_levels(self.name, raw)
-        identity = [tuple(row) for row in (np.eye(width) * self.weight).tolist()]
-
-        def numbers(value: Any) -> tuple[float, ...]:
-            return identity[self._where.get(word(value), width - 1)]
-
-        return by_distinct_value(raw, numbers, width, lambda value: word_of(value) in self._where)
+        *one_hot, other = map(tuple, (np.eye(self.n_own) * self.weight).tolist())
+        numbers = dict(zip(self.levels, one_hot, strict=True))
+        return self._by_word(raw, words_for_levels(self.name, raw), numbers, other)
 
     def values_of(self, rows: Floats) -> list[Any]:
         return [self.words[i] for i in np.argmax(rows, axis=1)]
 
 
 @dataclass(frozen=True)
-class Ordinal(Column):
-    """One of some levels that have an order: from 0 for the first to the weight for the last."""
+class Ordinal(Words):
+    """One of some ordered categories (`levels`): from 0 for the first to the weight for the last."""
 
     name: str
     levels: tuple[str, ...]
@@ -314,26 +333,18 @@ class Ordinal(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(levels=_checked_levels(self.name, self.levels), weight=positive("weight", self.weight))
+        self._set(levels=_checked_levels(self.name, self.levels))
         if len(self.levels) < 2:
             raise ValueError(f"column {self.name!r}: an order has at least two levels")
 
     @property
-    def typical_numbers(self) -> tuple[float, ...]:
-        return (self.weight / 2,)
-
-    @property
     def in_words(self) -> str:
-        return f"ordered: {self.levels[0]} to {self.levels[-1]} in {len(self.levels)} levels"
+        return f"ordered category: {self.levels[0]} to {self.levels[-1]} in {len(self.levels)} steps"
 
     def numbers_of(self, raw: Any) -> tuple[Floats, NDArray[Any]]:
-        last, word = len(self.levels) - 1, words_for_levels(self.name, raw)
-        places = {level: self.weight * i / last for i, level in enumerate(self.levels)}
-
-        def place(value: Any) -> float:
-            return places.get(word(value), np.nan)
-
-        return by_distinct_value(raw, lambda value: (place(value),), 1, lambda value: place(value) >= 0)
+        last = len(self.levels) - 1
+        numbers = {level: (self.weight * i / last,) for i, level in enumerate(self.levels)}
+        return self._by_word(raw, words_for_levels(self.name, raw), numbers, (np.nan,))
 
     def values_of(self, rows: Floats) -> list[Any]:
         last = len(self.levels) - 1
@@ -351,13 +362,13 @@ def _checked_levels(name: str, levels: Sequence[Any]) -> tuple[str, ...]:
 
 WORDS = re.compile(r"\w+")
 CYCLES = {"year": 366, "week": 7, "day": 1440}  # Steps of a cycle: days, days, minutes.
-REMEMBERED_WORDS = 1 << 14  # Words whose hashes are not computed again: those of most texts.
-CYCLE_STEP = 2.0**-30  # Sines are rounded to this, so that libraries that differ in the last bit do not.
+REMEMBERED_WORDS = 1 << 14  # The size of the cache of words' hashes: most texts have fewer different words.
+CYCLE_STEP = 2.0**-30  # Sines are multiples of this, because libraries differ in the last bit.
 
 
 @dataclass(frozen=True)
-class Date(Column):
-    """A date or moment, in days since `center` (days since 1970) in units of `width`, and its place in cycles.
+class Date(Standardised):
+    """A date or time, in days since `center` (days since 1970) in units of `width`, and its place in cycles.
 
     `cycles` are of "year", "week" and "day"; each gives a cosine and a sine. Text is read in ISO's form (2024-01-31,
     2024-01-31 12:30:00) and, with `order` "day first" or "month first", as 31.12.2024 or 12/31/2024, too. Moments with
@@ -383,7 +394,7 @@ class Date(Column):
             raise ValueError(f"cycles are some of {', '.join(CYCLES)}, not {shortened(self.cycles)}")
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {shortened(self.order)}")
-        self._set(center=number("center", self.center), width=positive("width", self.width), cycles=cycles)
+        self._set(cycles=cycles)
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -408,14 +419,6 @@ class Date(Column):
         rows[missing | odd] = np.nan
         return rows, missing
 
-    def plain(self, numbers: Floats) -> Floats:
-        return numbers * self.width + self.center
-
-    def scaled(self, values: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            found = (values - self.center) / self.width
-        return np.where(np.isfinite(found), found, np.nan)
-
     def values_of(self, rows: Floats) -> list[Any]:
         days = np.clip(self.plain(rows[:, 0]), -700_000, 2_900_000)
         moments = np.rint(days * 86_400.0).astype("datetime64[s]")
@@ -427,7 +430,7 @@ class Date(Column):
 class Text(Column):
     """Free text: the logarithm of 1 + its length or, if `n_words` is given, its words hashed into so many numbers.
 
-    Each number counts the words that fall on it; all are divided by the length of their vector.
+    Each number counts the words with its hash; the vector is normalised to length 1.
     """
 
     name: str
@@ -438,7 +441,7 @@ class Text(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(n_words=whole("n_words", self.n_words, 0, MOST_LEVELS), weight=positive("weight", self.weight))
+        self._set(n_words=whole("n_words", self.n_words, 0, MOST_LEVELS))
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -489,7 +492,7 @@ def _cycle(steps: int) -> Floats:
 
 
 def _step(moments: NDArray[np.int64], cycle: str) -> NDArray[np.int64]:
-    """Which step of a cycle a moment is in."""
+    """The step of a cycle at a moment."""
     days = moments // MICROSECONDS_PER_DAY
     if cycle == "day":
         return np.asarray(moments % MICROSECONDS_PER_DAY // 60_000_000)

@@ -1,4 +1,4 @@
-"""`schema`: what the columns of a sample seem to be."""
+"""Schemas proposed from samples."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from sketchlearn.rows.schemas.text import (
     DECIMALS,
     DOUBTFUL,
     MONTH_FIRST,
+    ORDERS,
     SHORT_YEAR,
     YEAR_FIRST,
     moment_of,
@@ -48,22 +49,22 @@ from sketchlearn.rows.schemas.text import (
 from sketchlearn.rows.source_base import Source
 from sketchlearn.rows.tables import no_names
 
-MOST_PROPOSED_LEVELS = 50  # Text with more different words is not taken for a category.
-RAREST_LEVEL = 0.005  # Share of the rows below which a level counts as other.
-MOST_DISTINCT_SHARE = 0.5  # Of the rows: text that hardly repeats is no category.
-PARSED_SHARE = 0.95  # Of the values that are there: a column that holds fewer numbers (dates) is text.
+MOST_CATEGORIES = 50  # Text with more different words is not proposed as a category.
+RAREST_CATEGORY = 0.005  # Proportion of the rows below which a value counts as other.
+MOST_DISTINCT = 0.5  # Proportion of the rows: text with more different values is not a category.
+LEAST_PARSED = 0.95  # Proportion of the known values: a column with fewer numbers (dates) is text.
 LARGEST_VARIANCE = 1e200  # Cubes of numbers with a larger one may be infinite.
 HEAVY_TAIL = 3.0  # Skewness beyond which the logarithm is taken, if it is less skewed.
-FEW_ROWS = 20  # Of fewer, nothing is taken for an identifier.
-ID_SHARE = 0.9  # Of the rows that have an id of their own, at least.
+FEW_ROWS = 20  # With fewer rows, no column is taken for an identifier.
+LEAST_DISTINCT_IDS = 0.9  # Proportion of the rows with an id of their own, in a column of identifiers.
 ID_NAME = re.compile(r"(id|ids|key|nr|no|number|nummer|index|row|unnamed: \d+)$")
 CODE = re.compile(r"0\d+")  # A number is not written with zeros in front.
 CODE_NAME = re.compile(r"(^|[ _])(zip|zip.?code|plz|postleitzahl|post.?code|postal.?code)$")
 UNITS = "%\u20ac$\u00a3\u00a5 \u00a0"  # Of a number in text, before or after it.
-MOST_WEIGHT = 2.0  # At this weight a flag that is half and half varies as much as a standardised number.
-MOST_ORDINAL_WEIGHT = 3.464  # At this weight, levels of equal shares do.
+MOST_WEIGHT = 2.0  # With this weight a boolean that is half true varies as much as a standardised number.
+MOST_ORDINAL_WEIGHT = 3.464  # With this weight, equally frequent ordered categories do.
 #: words for yes and for no that go together: those of many programs, then of some languages
-FLAGS = (
+BOOLEANS = (
     (YES_WORDS, NO_WORDS),
     (("ja", "j", "wahr"), ("nein", "nee", "nej", "nei", "n", "falsch")),
     (("oui", "vrai"), ("non", "faux")),
@@ -75,7 +76,7 @@ FLAGS = (
 
 
 def proposed(table: Any) -> Schema:
-    """The schema that an Arrow table suggests."""
+    """The schema proposed for an Arrow table."""
     found: list[Column] = []
     left_out, taken = [], dict[str, str]()
     for name in table.column_names:
@@ -96,7 +97,7 @@ def proposed(table: Any) -> Schema:
 
 
 def _kind(name: str, raw: Any) -> Column | str:
-    """What a column seems to be, or why it is left out."""
+    """The proposed encoding of a column, or why it is left out."""
     import pyarrow as pa
 
     try:
@@ -116,20 +117,24 @@ def _kind(name: str, raw: Any) -> Column | str:
         return "has no values in the sample"
     if len(words) == 1:
         return f"is always {next(iter(words))!r}"
-    if (flag := _flag_words({word.casefold() for word in words})) is not None:
-        return Flag(name, yes=flag[0], no=flag[1], weight=MOST_WEIGHT, missing=missing)
+    known = {word.casefold() for word in words}
+    for yes, no in BOOLEANS:
+        if known <= {*yes, *no} and known & {*yes} and known & {*no}:
+            return Flag(name, yes=yes, no=no, weight=MOST_WEIGHT, missing=missing)
     declared = pa.types.is_dictionary(raw.type)
     if declared and raw.type.ordered:
         return _ordinal(name, raw.dictionary.to_pylist(), words, missing)
     if declared and not pa.types.is_string(raw.type.value_type) and not pa.types.is_large_string(raw.type.value_type):
-        return _category(name, words, there, missing, "a category")
-    if _are_codes(name, words):
-        return _category(name, words, there, missing, "a code, not a number,")
-    return _number_or_date(name, raw, words, missing) or _category(name, words, there, missing, "text")
+        return _category(name, words, missing, "a category")
+    # whole numbers may be names, such as postal codes: some have zeros in front, or the column is called so
+    whole = all(word.isdecimal() for word in words)
+    if whole and (any(map(CODE.fullmatch, words)) or CODE_NAME.search(name.casefold())):
+        return _category(name, words, missing, "a code, not a number,")
+    return _number_or_date(name, raw, words, missing) or _category(name, words, missing, "text")
 
 
 def _words_in(raw: Any) -> Counter[str]:
-    """How often each word is in a column, in the order in which they first come."""
+    """The frequency of each word of a column, in the order of first occurrence."""
     import pyarrow as pa
 
     words = Counter[str]()
@@ -156,9 +161,9 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
             continue
         values = numbers_in(raw, decimal)[0]
         values = values[~np.isnan(values)]
-        if len(values) >= PARSED_SHARE * there:
+        if len(values) >= LEAST_PARSED * there:
             return _number(name, values, missing if len(values) == there else INDICATE, decimal)
-    if doubtful and sum(n for word, n in words.items() if word in doubtful or _is_number(word)) >= PARSED_SHARE * there:
+    if doubtful and sum(n for word, n in words.items() if word in doubtful or _is_number(word)) >= LEAST_PARSED * there:
         either = "may be a thousand and more, or have a decimal comma"
         return f"{min(doubtful)!r} {either}: take the commas out, or state a decimal comma in the schema"
     if _mostly(words, lambda word: _is_number(word.strip(UNITS)) or _is_number(word.strip(UNITS), ",")):
@@ -168,17 +173,15 @@ def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> C
         point, comma = (min(word for word in words if not _is_number(word, sign)) for sign in (",", "."))
         return f"has numbers with points and with commas, {point!r} and {comma!r}: write them in one form"
     order = _order(words)
-    if order is None or order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST):
-        return None if order is None else _date(name, raw, missing, order)
-    return order
+    return _date(name, raw, missing, order) if order in ORDERS else order
 
 
 def _mostly(words: Counter[str], is_one: Callable[[str], bool]) -> bool:
-    """Whether nearly all values are of a kind; no more words are looked at than it takes to say no."""
+    """Whether nearly all values are of a kind; it stops at the word that decides against it."""
     there, others = words.total(), 0
     for word, n in words.items():
         others += 0 if is_one(word) else n
-        if there - others < PARSED_SHARE * there:
+        if there - others < LEAST_PARSED * there:
             return False
     return True
 
@@ -187,23 +190,10 @@ def _is_number(word: str, decimal: str = ".") -> bool:
     return not math.isnan(number_of(word, decimal))
 
 
-def _flag_words(words: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The words for yes and for no that a column of these words has; None if it is no flag."""
-    pairs = (pair for pair in FLAGS if words <= {*pair[0], *pair[1]} and words & {*pair[0]} and words & {*pair[1]})
-    return next(pairs, None)
-
-
-def _are_codes(name: str, words: Counter[str]) -> bool:
-    """Whether whole numbers are names, such as postal codes: some have zeros in front, or the column is called so."""
-    if not all(word.isdecimal() for word in words):
-        return False
-    return any(map(CODE.fullmatch, words)) or CODE_NAME.search(name.casefold()) is not None
-
-
 def _ordinal(name: str, values: list[Any], words: Counter[str], missing: str) -> Column | str:
     levels = list(dict.fromkeys(word_of(value) for value in values if not is_missing(value)))
     if len(levels) > MOST_LEVELS:
-        return f"has an order of {len(levels):,} levels, more than {MOST_LEVELS:,}"
+        return f"has {len(levels):,} ordered categories, more than {MOST_LEVELS:,}"
     places = np.repeat([levels.index(word) / (len(levels) - 1) for word in words], list(words.values()))
     weight = _rounded(min(MOST_ORDINAL_WEIGHT, 1 / float(np.std(places))))
     return Ordinal(name, tuple(levels), weight=weight, missing=missing)
@@ -217,7 +207,8 @@ def _number(name: str, values: NDArray[Any], missing: str, decimal: str) -> Colu
     whole, n_distinct = np.all(values == np.rint(values)), len(np.unique(values))
     if whole and len(values) > FEW_ROWS and n_distinct == len(values) and np.all(np.abs(np.diff(values)) == 1):
         return "numbers the rows"
-    if whole and len(values) > FEW_ROWS and n_distinct >= ID_SHARE * len(values) and ID_NAME.search(name.casefold()):
+    mostly_distinct = whole and len(values) > FEW_ROWS and n_distinct >= LEAST_DISTINCT_IDS * len(values)
+    if mostly_distinct and ID_NAME.search(name.casefold()):
         return "is different in nearly every row: an identifier"
     skewed = values.min() >= 0 and _skewness(values) > max(HEAVY_TAIL, abs(_skewness(np.log1p(values))))
     taken = np.log1p(values) if skewed else values
@@ -227,7 +218,7 @@ def _number(name: str, values: NDArray[Any], missing: str, decimal: str) -> Colu
 
 
 def _order(words: Counter[str]) -> str | None:
-    """In which order dates are written, why that is unknown, or None for text that is no dates."""
+    """The order in which dates are written, or why it is unknown; None for text without dates."""
     if _mostly(words, lambda word: moment_of(word) is not None):
         return YEAR_FIRST
     short = next((word for word in words if SHORT_YEAR.fullmatch(word)), None)
@@ -235,7 +226,7 @@ def _order(words: Counter[str]) -> str | None:
         return f"{short!r} has two digits for the year: write all four"
     if not _mostly(words, lambda word: any(moment_of(word, order) for order in (DAY_FIRST, MONTH_FIRST))):
         return None
-    read = {order: {w for w in words if moment_of(w, order)} for order in (YEAR_FIRST, DAY_FIRST, MONTH_FIRST)}
+    read = {order: {w for w in words if moment_of(w, order)} for order in ORDERS}
     by_day, by_month = read[DAY_FIRST] - read[MONTH_FIRST], read[MONTH_FIRST] - read[DAY_FIRST]
     if by_day and by_month:
         return f"has dates in two orders, {min(by_day)!r} and {min(by_month)!r}: write them in one"
@@ -248,35 +239,31 @@ def _order(words: Counter[str]) -> str | None:
 
 
 def _date(name: str, raw: Any, missing: str, order: str = YEAR_FIRST) -> Column | str:
-    moments, gaps, odd = instants_in(raw, order)
-    days = moments[~(gaps | odd)] / MICROSECONDS_PER_DAY
+    moments, absent, odd = instants_in(raw, order)
+    days = moments[~(absent | odd)] / MICROSECONDS_PER_DAY
     if days.min() == days.max():
         return "is always the same date"
     center, width = _standard(days)
     return Date(name, center=center, width=width, missing=INDICATE if odd.any() else missing, order=order)
 
 
-def _category(name: str, words: Counter[str], there: int, missing: str, what: str) -> Column | str:
-    if len(words) > MOST_DISTINCT_SHARE * there and there > FEW_ROWS:
+def _category(name: str, words: Counter[str], missing: str, what: str) -> Column | str:
+    there = words.total()
+    if len(words) > MOST_DISTINCT * there and there > FEW_ROWS:
         return f"is {what} that hardly repeats ({len(words):,} different values)"
-    common = [(word, n) for word, n in words.most_common() if n >= RAREST_LEVEL * there]
-    if (len(words) > MOST_PROPOSED_LEVELS and len(common) > MOST_PROPOSED_LEVELS) or not common:
+    common = [(word, n) for word, n in words.most_common() if n >= RAREST_CATEGORY * there]
+    if (len(words) > MOST_CATEGORIES and len(common) > MOST_CATEGORIES) or not common:
         return f"is {what} of {len(words):,} different values"
     common = sorted(common, key=lambda pair: (-pair[1], pair[0]))
-    shares = [n / there for _, n in common]
+    proportions = [n / there for _, n in common]
     if (odd := next((word for word, _ in common if steers(word)), None)) is not None:
         return f"{odd!r} has control characters, which could steer a terminal: take them out"
-    if len(common) == 1 and shares[0] > 1 - RAREST_LEVEL and missing == DROP:
+    if len(common) == 1 and proportions[0] > 1 - RAREST_CATEGORY and missing == DROP:
         return f"is nearly always {common[0][0]!r}"
-    return Category(
-        name, tuple(word for word, _ in common), weight=_weight([*shares, 1 - sum(shares)]), missing=missing
-    )
-
-
-def _weight(shares: list[float]) -> float:
-    """The weight at which a category varies as much as a standardised number: its numbers have 1 - sum of squares."""
-    spread = 1 - sum(share**2 for share in shares)
-    return _rounded(min(MOST_WEIGHT, 1 / math.sqrt(max(spread, 1e-9))))
+    # with this weight a category varies as much as a standardised number: its numbers have 1 - sum of squares
+    variance = 1 - sum(p**2 for p in [*proportions, 1 - sum(proportions)])
+    weight = _rounded(min(MOST_WEIGHT, 1 / math.sqrt(max(variance, 1e-9))))
+    return Category(name, tuple(word for word, _ in common), weight=weight, missing=missing)
 
 
 def _skewness(values: Any) -> float:
@@ -288,22 +275,22 @@ def _skewness(values: Any) -> float:
 
 
 def _standard(values: Any) -> tuple[float, float]:
-    """Mean and deviation, to a few digits of the deviation: a schema is read and edited by people."""
+    """Mean and standard deviation, to a few digits of the latter: people read and edit schemas."""
     width = _rounded(float(np.std(values))) or 1.0
     step = 10.0 ** (math.floor(math.log10(width)) - 3)
     return float(f"{round(float(np.mean(values)) / step) * step:.12g}"), width
 
 
 def _rounded(value: float) -> float:
-    """To four digits: a schema is read and edited by people."""
+    """To four digits: people read and edit schemas."""
     return float(f"{value:.4g}")
 
 
-MOST_ROWS = 100_000  # of a sample that a schema is made of
+MOST_ROWS = 100_000  # of a sample from which a schema is proposed
 
 
 def proposed_schema(rows: Source) -> Schema:
-    """What the columns of a source seem to be."""
+    """The schema proposed for the first rows of a source."""
     import pyarrow as pa
 
     if not rows.replayable:
@@ -322,7 +309,7 @@ def proposed_schema(rows: Source) -> Schema:
 
 
 def _joined(pieces: list[Any]) -> Any:
-    """Arrays one after the other; those of several types as words, which stand for the same values."""
+    """Concatenated arrays; those of several types as words, which stand for the same values."""
     import pyarrow as pa
 
     types = {piece.type for piece in pieces if not pa.types.is_null(piece.type)} or {pa.null()}

@@ -1,4 +1,4 @@
-"""A schema: the columns of a table that become numbers, and how; and the names of those numbers, which carry it."""
+"""Schemas, and the names of the numbers that they encode, which carry the schema."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.messages import printable
 from sketchlearn.core.values import Value, listed, shortened, truth
 from sketchlearn.rows.schemas.cell_values import Floats, arrow_columns, check_single_values
-from sketchlearn.rows.schemas.columns import DROP, Column, Number
+from sketchlearn.rows.schemas.columns import DROP, INDICATE, Column, Number
 
 
 @dataclass(frozen=True)
 class Schema(Value):
-    """How each column of a table becomes numbers: the first stage of an operator.
+    """How each column of a table is encoded as numbers: the first stage of an operator.
 
     Parties that share a design encode alike, to the bit. Columns that it does not name are left out.
 
     Parameters
     ----------
     columns : kinds of `sketchlearn.rows.schemas`, one for each column that is used.
-    left_out : pairs of a column and the reason why it is not used; for readers, they change nothing, and are in no
-        operator's file.
-    proposed : whether levels and scales were read off rows: an operator with it is then one "from a sample", which
-        private releases refuse.
+    left_out : pairs of a column and the reason why it is not used; for readers only, and not in operators' files.
+    proposed : whether categories and scales were estimated from rows: an operator with it is then one "from a sample",
+        which private releases refuse.
 
     Examples
     --------
@@ -56,7 +55,17 @@ class Schema(Value):
         if not all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in left_out):
             raise ValueError(f"left_out must be pairs of a column and a reason, not {shortened(self.left_out)}")
         self._set(columns=columns, left_out=left_out, proposed=truth("proposed", self.proposed))
-        _check_names(columns)
+        whose: dict[str, str] = {}
+        for column in columns:
+            for name in column.encoded_names:
+                if (other := whose.setdefault(name, column.name)) != column.name:
+                    raise ValueError(
+                        f"columns {other!r} and {column.name!r} would both give a number called {name!r}: rename one "
+                        "of them in the table, or leave one out"
+                    )
+        twice, times = Counter(self.names).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"the schema has {twice!r} twice: each column is named once")
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -83,9 +92,9 @@ class Schema(Value):
     def encode(self, table: Any) -> tuple[Floats, dict[str, int]]:
         """The rows of a table: NaN in those that are dropped.
 
-        Besides, how many values of each column were odd: no number, no date, none of the listed levels. The table is a
-        data frame, an Arrow table, or a dictionary of columns (Arrow arrays, NumPy's, lists); files are read and
-        encoded by `skl.source(path, schema=schema)`.
+        Also the number of invalid values of each column: not a number, not a date, or not in the listed levels. The
+        table is a data frame, an Arrow table, or a dictionary of columns (Arrow arrays, NumPy's, lists); files are
+        read and encoded by `skl.source(path, schema=schema)`.
         """
         raw = arrow_columns(table, self.names)
         for column in self.columns:
@@ -95,7 +104,7 @@ class Schema(Value):
         return np.ascontiguousarray(rows), {name: one.n_odd for name, one in found.items() if one.n_odd}
 
     def with_points(self) -> Schema:
-        """The same schema for a table in which numbers in text have decimal points already."""
+        """The same schema for a table whose numbers in text have decimal points already."""
         columns = (replace(one, decimal=".") if isinstance(one, Number) else one for one in self.columns)
         return replace(self, columns=tuple(columns))
 
@@ -105,42 +114,23 @@ class Schema(Value):
         return zip(self.columns, np.split(rows, ends, axis=1), strict=True)
 
     def gaps(self, rows: Floats) -> dict[str, int]:
-        """In how many encoded rows each column lacks a value, of those columns for which rows are then dropped."""
+        """The number of encoded rows without a value, for each column whose rows are then dropped."""
         counts = {column.name: int(np.isnan(numbers[:, 0]).sum()) for column, numbers in self.pieces(rows)}
         return {name: n for name, n in counts.items() if n}
 
     def decode(self, rows: Floats) -> dict[str, list[Any]]:
-        """The values that rows of numbers stand for, by column: a level for each category, a date for each date."""
+        """The values that rows of numbers stand for, by column: words for categories, dates for dates."""
         return {column.name: column.decoded(numbers) for column, numbers in self.pieces(rows)}
 
     def __str__(self) -> str:
+        treatments = {DROP: "row left out", INDICATE: "filled in, and marked"}
         lines = [("column", "becomes", "missing")]
-        lines += [
-            (column.name, column.in_words, "row left out" if column.missing == DROP else "filled in, and marked")
-            for column in self.columns
-        ]
+        lines += [(column.name, column.in_words, treatments[column.missing]) for column in self.columns]
         lines += [(name, f"left out: {reason}", "") for name, reason in self.left_out]
         shown = [tuple(map(printable, line)) for line in lines]
-        names, kinds, _ = zip(*shown, strict=True)
-        used = kinds[: len(self.columns) + 1]  # reasons may be long, and nothing follows them
-        widths = [max(map(len, names)), max(map(len, used)), 0]
+        used = shown[: len(self.columns) + 1]  # reasons may be long, and are the last text of their line
+        widths = [max(len(name) for name, _, _ in shown), max(len(kind) for _, kind, _ in used), 0]
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
-
-
-def _check_names(columns: tuple[Column, ...]) -> None:
-    """Refuses two columns, or two numbers that columns become, of one name."""
-    whose: dict[str, str] = {}
-    for column in columns:
-        for name in column.encoded_names:
-            other = whose.setdefault(name, column.name)
-            if other != column.name:
-                raise ValueError(
-                    f"columns {other!r} and {column.name!r} would both give a number called {name!r}: rename one of "
-                    "them in the table, or leave one out"
-                )
-    if len({column.name for column in columns}) < len(columns):
-        twice = Counter(column.name for column in columns).most_common(1)[0][0]
-        raise ValueError(f"the schema has {twice!r} twice: each column is named once")
 
 
 def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,7 +139,7 @@ def read_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def columns_without(columns: tuple[str, ...] | None, positions: tuple[int, ...]) -> tuple[str, ...] | None:
-    """The columns but those at some positions; of a schema's numbers, whole columns of the table alone can be left out.
+    """The columns without those at some positions; of a schema, only whole columns of the table can be left out.
 
     >>> columns_without(("age", "size", "price"), (2,))
     ('age', 'size')
@@ -187,7 +177,7 @@ class SchemaColumns(tuple[str, ...]):
         return f"The {len(self.schema.columns):,} columns of the table become {len(self):,} numbers ({kinds})."
 
     def first_number(self, position: int) -> int:
-        """Where the numbers of a column of the table begin."""
+        """The position of the first number of a column of the table."""
         return sum(column.n_numbers for column in self.schema.columns[:position])
 
     def column_at(self, position: int) -> Column:
@@ -206,12 +196,11 @@ class SchemaColumns(tuple[str, ...]):
         return SchemaColumns, (replace(self.schema, left_out=()),)
 
     def read_at(self, position: int) -> str:
-        """The column of the table that the number at a position is made of."""
-        names = [column.name for column in self.schema.columns for _ in column.encoded_names]
-        return names[position]
+        """The name of the column of the table that a number belongs to."""
+        return self.column_at(position).name
 
     def are_in(self, rows: Any) -> bool:
-        """Whether rows are an array of these numbers already, and no table to be encoded."""
+        """Whether rows are an array of these numbers already, not a table to be encoded."""
         return isinstance(rows, np.ndarray) and rows.shape[1:] == (len(self),) and rows.dtype.kind in "fiub"
 
     def compared(self) -> dict[str, Any]:

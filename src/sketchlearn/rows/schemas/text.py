@@ -1,4 +1,4 @@
-"""Numbers as people write them in text: with a decimal point or a decimal comma, and thousands set apart."""
+"""Numbers and dates as people write them: with a decimal point or comma, thousands set apart, in several orders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 DECIMALS = (".", ",")
 TRUTHS = {"true": 1.0, "false": 0.0}  # True is 1 in a column of numbers, also where words are among them.
-_SPACES = " \u00a0\u202f'\u2019"  # What stands between thousands beside points and commas: spaces, or a Swiss '.
+_SPACES = " \u00a0\u202f'\u2019"  # Separators of thousands other than points and commas: spaces, or a Swiss '.
 _OTHER_SIGN = {".": ",", ",": "."}
-#: decimal sign -> text with thousands that are set apart beyond doubt: 1,234.5 and 1,234,567 and 1 234, but not 1,234
+#: decimal sign -> text whose thousands are unambiguously set apart: 1,234.5 and 1,234,567 and 1 234, but not 1,234
 _GROUPED = {
     decimal: re.compile(
         rf"[-+]?\d{{1,3}}(?:(?:[{mark}]\d{{3}})+[{decimal}]\d+|(?:[{mark}]\d{{3}}){{2,}}"
@@ -25,19 +25,19 @@ _GROUPED = {
 }
 #: decimal sign -> what may be thousands, or a fraction with the other sign
 DOUBTFUL = {decimal: re.compile(rf"[-+]?[1-9]\d{{0,2}}[{mark}]\d{{3}}") for decimal, mark in _OTHER_SIGN.items()}
-#: decimal sign -> numbers of a column in which thousands are set apart: 1,234 is one there, and so are 12 and 1234
+#: decimal sign -> numbers of a column whose thousands are set apart: 1,234 is one there, and so are 12 and 1234
 _IN_GROUPS = {
     decimal: rf"-?(?:[1-9]\d{{0,2}}(?:(?:[{mark}]\d{{3}})+|(?:[{_SPACES}]\d{{3}})+)|\d+)(?:[{decimal}]\d*)?"
     for decimal, mark in _OTHER_SIGN.items()
 }
-_PLAIN = re.compile(r"-?[0-9]{1,99}(?:\.[0-9]+)?")  # Most numbers in text, beyond doubt and finite.
+_PLAIN = re.compile(r"-?[0-9]{1,99}(?:\.[0-9]+)?")  # Most numbers in text: unambiguous and finite.
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
-#: what means another number with decimal commas than with points, as Arrow matches it
+#: text that is another number with decimal commas than with points, as a pattern of Arrow
 _SWAPPED = r"^\s*[-+]?(?:[0-9]*,[0-9]+(?:[eE][-+]?[0-9]+)?|[1-9][0-9]{0,2}\.[0-9]{3})\s*$"
 
 
 def number_of(value: Any, decimal: str = ".") -> float:
-    """A value as a number; NaN if it is none, or if its text may mean two numbers.
+    """A value as a number; NaN if it is not one, or if its text may mean two numbers.
 
     >>> [number_of(text) for text in ("44.70", "1,234.50", "1.234,50", "44,70", "1,234")]
     [44.7, 1234.5, 1234.5, nan, nan]
@@ -56,7 +56,7 @@ def number_of(value: Any, decimal: str = ".") -> float:
 
 
 def _plain(text: str, decimal: str) -> Any:
-    """Text as `float` reads it; None if it is no number, or one in doubt."""
+    """Text that `float` reads; None if it is not a number, or an ambiguous one."""
     if text.casefold() in TRUTHS:
         return TRUTHS[text.casefold()]
     if "_" in text:  # Python reads 1_000
@@ -72,7 +72,7 @@ def _plain(text: str, decimal: str) -> Any:
 
 
 def has_groups(cells: Sequence[str], decimal: str, *, sure: bool) -> bool:
-    """Whether these are numbers with thousands set apart: beyond doubt in one of them, unless it is sure.
+    """Whether these are numbers with thousands set apart; unless that is `sure`, one of them has to be unambiguous.
 
     >>> has_groups(["1,234", "1,234.50", "7"], ".", sure=False), has_groups(["1.234,50", "1.234"], ",", sure=False)
     (True, True)
@@ -88,7 +88,7 @@ def has_groups(cells: Sequence[str], decimal: str, *, sure: bool) -> bool:
 
 
 def number_in_groups(cell: str, decimal: str) -> float:
-    """A number of a column in which thousands are set apart; a ValueError says that it is none.
+    """A number of a column whose thousands are set apart; a ValueError for other text.
 
     >>> number_in_groups("1,234", "."), number_in_groups("1.234,5", ","), number_in_groups("12", ",")
     (1234.0, 1234.5, 12.0)
@@ -118,9 +118,9 @@ def numbers_in_groups(cells: Any, decimal: str) -> Any:
 
 
 def signs_swapped(cells: Any) -> Any:
-    """Numbers with decimal commas as such with points, in an Arrow array of text; what is in doubt stays so.
+    """Numbers with decimal commas as numbers with points, in an Arrow array of text; ambiguous cells stay ambiguous.
 
-    That is done cell by cell: what one becomes must not depend on others.
+    Each cell is converted by itself: the result must not depend on other cells.
 
     >>> import pyarrow as pa
     >>> signs_swapped(pa.array(["44,70", "1.234", "1.234,50", "31.12.2024", "44.70", None])).to_pylist()
@@ -161,9 +161,9 @@ SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}(?:[ T,].*)?")  # 31.12.24
 
 
 def moment_of(value: Any, order: str = YEAR_FIRST) -> datetime | None:
-    """A date or moment, in UTC if it has a time zone; None if it is none.
+    """A date or time, in UTC if it has a time zone; None for other values.
 
-    ISO's form, and what begins with the year or names the month, is read in any case; other text by the `order` alone.
+    ISO dates, and dates that begin with the year or name the month, are read in any case; other text by the `order`.
 
     >>> str(moment_of("2024-12-31T12:30:00+02:00")), str(moment_of("31.12.2024 9:05", "day first"))
     ('2024-12-31 10:30:00', '2024-12-31 09:05:00')
@@ -220,18 +220,19 @@ def _in_24_hours(clock: str) -> str:
 
 
 Bools = NDArray[np.bool_]
-#: numbers that Arrow reads without fail, as Arrow matches them
+#: numbers that Arrow always reads, as a pattern of Arrow
 PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
-#: dates that every calendar has (29 February is not among them), with or without a time
+#: dates that exist in every year (not 29 February), with or without a time
 PLAIN_MOMENT = (
     r"^[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     r"|02-(?:0[1-9]|1[0-9]|2[0-8]))(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{3}|\.[0-9]{6})?)?)?$"
 )
-FIRST_MOMENT = -62_135_596_800_000_000  # That of the year 1: Python knows none before it, Arrow does.
+FIRST_MOMENT = -62_135_596_800_000_000  # The year 1: Python's dates begin there, Arrow's do not.
+NO_MOMENT = FIRST_MOMENT - 1
 
 
 def text_of(raw: Any) -> Any:
-    """The column as an Arrow array of text that the functions here take; None if it holds something else."""
+    """The column as an Arrow array of text; None if it holds something else."""
     import pyarrow as pa
 
     if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
@@ -264,12 +265,12 @@ def plain_moments(cells: Any, order: str) -> tuple[NDArray[np.int64], Bools]:
 
     text = cells if order == YEAR_FIRST else _year_to_front(cells, order)
     moments = _cast(text, pa.timestamp("us"), PLAIN_MOMENT).cast("int64")
-    values = moments.fill_null(FIRST_MOMENT - 1).to_numpy(zero_copy_only=False)
+    values = moments.fill_null(NO_MOMENT).to_numpy(zero_copy_only=False)
     return values, values >= FIRST_MOMENT
 
 
 def _cast(cells: Any, kind: Any, plain: str) -> Any:
-    """The cells as Arrow reads them: all, or else those of a plain form; null where nothing was read."""
+    """The cells as Arrow reads them: all or, if some fail, those of a plain form; null for the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
