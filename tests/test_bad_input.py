@@ -68,7 +68,7 @@ def test_rows_too_far_for_a_phase_are_clipped_with_a_word(far):
     assert np.allclose(np.sort(found[:, 0]), [0.0, 9.0], atol=0.2)
     with pytest.warns(UserWarning, match="1 row clipped"):
         sketch = skl.design(X[:1000], n_components=2, rows=100).sketch(rows)
-    with pytest.raises(ValueError, match=r"of a row that is kept, column 1 is .*, too far from the center for a phase"):
+    with pytest.raises(ValueError, match=r"in a sampled row, column 1 is .*, too far from the center for a phase"):
         skl.SketchKMeans(2, random_state=0).fit_sketch(sketch)
 
 

@@ -23,9 +23,9 @@ def test_a_design_for_fewer_clusters_is_warned_of():
         choice = skl.choose_k(sketch_for_one_cluster(), 12)
     assert choice.most < 12
     first, second = (str(warning.message) for warning in warned)
-    why = "the sketch has 125 frequencies, as a design for about one cluster has"
-    remedy = "to tell more, sketch with design(sample, n_components=12)"
-    assert first == f"numbers of clusters above {choice.most} are not looked at: {why}; {remedy}"
+    why = "the sketch has 125 frequencies, as a design for about one cluster"
+    remedy = "to find more, sketch with design(sample, n_components=12)"
+    assert first == f"numbers of clusters above {choice.most} are not tried: {why}; {remedy}"
     assert second == f"3 clusters are more than such a sketch is designed for, and uncertain: {why}; {remedy}"
     assert choice.n_clusters == 3
 
@@ -54,4 +54,4 @@ def test_the_command_shows_and_warns(tmp_path):
     sketch_for_one_cluster().save(tmp_path / "a.sketch")
     said = run("choose", str(tmp_path / "a.sketch"), "--max-clusters", "12", "--progress").stderr
     assert re.search(r"fitting a density to the sketch: \d", said)
-    assert re.search(r"sketchlearn: warning: numbers .* to tell more, sketch with sketchlearn design -k 12\n", said)
+    assert re.search(r"sketchlearn: warning: numbers .* to find more, sketch with sketchlearn design -k 12\n", said)

@@ -82,7 +82,7 @@ def test_a_cluster_is_seen_that_gains_less_than_its_parameters_cost_but_more_tha
 def test_more_clusters_than_are_looked_at():
     choice = skl.choose_k(sketched(gaussians(5)), 3)
     assert (choice.n_clusters, choice.headline) == (3, "3 or more clusters")
-    assert "or more than 3" in choice.sentences[0]
+    assert "no mixture of up to 3 Gaussians fits" in choice.sentences[0]
     choice = skl.choose_k(sketched(gaussians(3)), 3)
     assert (choice.headline, choice.basis) == ("3 or more clusters", Basis.GAUSSIANS)
 
@@ -92,10 +92,10 @@ def test_a_box_is_not_gaussian_and_has_no_clusters(rows):
     choice = skl.choose_k(sketched(box(), rows=rows) if rows else sketched(box()), MOST)
     assert (choice.n_clusters, choice.basis) == (1, Basis.GAP)
     assert choice.misfit > 1.5
-    assert choice.sentences[0].startswith("Not Gaussians")
+    assert choice.sentences[0].startswith("No clusters by the gap statistic: no mixture")
     assert len(choice.inertias) == MOST
     assert bool(choice.agreements) == bool(rows)
-    assert ("whose pieces can pass for clusters" in str(choice)) == (not rows)
+    assert ("whose components can look like clusters" in str(choice)) == (not rows)
 
 
 def test_a_sample_stands_in_for_kept_rows():
@@ -200,7 +200,7 @@ def test_refusals():
     X = gaussians(2, n=500)
     with pytest.raises(TypeError, match="sketch the rows"):
         skl.choose_k(X)
-    with pytest.raises(ValueError, match="cannot tell two clusters from one in 2 columns"):
+    with pytest.raises(ValueError, match="cannot distinguish two clusters from one in 2 columns"):
         skl.choose_k(skl.design(X, n_components=2, n_frequencies=5).sketch(X))
 
 
@@ -230,7 +230,7 @@ def test_gap_and_halves():
     rows = gaussians(4, n=400, gap=8.0)
     curve = inertia_curve(rows, 6, rng)
     assert curve.elbow() == curve.elbow(2.0) == 4
-    assert np.all(np.diff(curve.shares) < 0)
-    assert curve.shares[0] == 1
+    assert np.all(np.diff(curve.inertias) < 0)
+    assert curve.inertias[0] == 1
     assert agreement_of_halves(rows, 6, rng)[2] > 0.95
-    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).shares) == 2
+    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).inertias) == 2

@@ -308,7 +308,7 @@ def test_a_damaged_file_of_names_is_refused():
         ({"labels": ["a", "a"]}, "labels must differ"),
         ({"labels": ["a", "\x1b[2J"]}, "control characters"),
         ({"ledger": {"type": "Ledger"}}, "is missing"),
-        ({"ledger": plain}, "tells of no selection"),
+        ({"ledger": plain}, "has no selection"),
         ({"more": 1}, "nothing else"),
         ({"version": 2}, "upgrade sketchlearn"),
     ):

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sketchlearn as skl
-from sketchlearn.estimators.classifier.rules import parzen_window
+from sketchlearn.estimators.classifier import parzen_window
 from sketchlearn.features import FourierFeatures, SecondMoments
 
 ESTIMATORS = [

@@ -193,7 +193,7 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
         ("subspaces", "bases", [[1.0]], "bases must be 1 x 2 finite numbers"),
         ("subspaces", "bases", 3, "bases must be a list of matrices"),
         ("subspaces", "weights", [0.5, 0.5], "weights must be 1 finite numbers"),
-        ("ridge", "intercepts", [1.0, 2.0], "coefficients must be 2 x 2 finite numbers"),
+        ("ridge", "intercepts", [1.0, 2.0], "r2 must be 2 finite numbers"),
         ("ridge", "flat", 3, "flat must be True or False"),
         ("kernel", "coefficients", [[1.0]], "coefficients must be 2 x 40 finite numbers"),
         ("kernel", "waves", skl.features.SecondMoments(2, bound=1.0).to_json(), "waves must be Fourier features"),

@@ -216,7 +216,7 @@ def test_rows_decide_where_no_mixture_explains_the_sketch():
     rows = np.column_stack([rng.lognormal(0, 1, 30_000), rng.poisson(2, 30_000), rng.random(30_000) < 0.3]).astype(
         float
     )
-    with pytest.warns(ConvergenceWarning, match="likeliest one of the rows that were kept"):
+    with pytest.warns(ConvergenceWarning, match="likeliest one of the sampled rows"):
         found = skl.SketchGaussianMixture(3, covariance_type="diag", random_state=0).fit(rows)
     best = GaussianMixture(3, covariance_type="diag", n_init=3, reg_covar=1e-3, random_state=0).fit(rows[:20_000])
     assert found.outcome_.status is Status.ROWS

@@ -43,7 +43,7 @@ def test_explain_wants_the_sketch_and_the_number_of_clusters(days):
 
 def test_a_loaded_model_has_no_sketch_to_explain(days):
     done("fit", "kmeans", "-k", "3", "day1.sketch", "-o", "loaded.json", cwd=days)
-    with pytest.raises(NotFittedError, match="was loaded, and files of models hold no sketch: give the sketch"):
+    with pytest.raises(NotFittedError, match="was loaded, and model files hold no sketch: give the sketch"):
         skl.explain(skl.load(days / "loaded.json"))
 
 

@@ -32,7 +32,7 @@ def test_the_number_of_clusters_may_be_left_to_the_sketch(task, folder):
     line = ["fit", task, "-k", "auto", "--max-clusters", 5, "rows.sketch"]
     told = done(*line, "-o", "chosen.json", cwd=folder).stdout.splitlines()
     assert told[0].startswith("k = 3, from 3,000 records")
-    assert told[1].startswith("3 clusters: a mixture of 3 Gaussians explains the sketch")
+    assert told[1].startswith("3 clusters: a mixture of 3 Gaussians fits the sketch")
     assert json.loads((folder / "chosen.json").read_text())["choice"]["n_clusters"] == 3
 
 

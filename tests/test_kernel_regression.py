@@ -106,7 +106,7 @@ def test_targets_are_those_that_a_design_names():
     with pytest.raises(ValueError, match='targets are for task="kernel"'):
         skl.design(rows, task="moments", targets=[0])
     of_all = skl.features.FeatureMoments(skl.features.FourierFeatures(3, 5, law=Gaussian(1.0)), bound=1e5).sketch(X)
-    with pytest.raises(ValueError, match="see all columns"):
+    with pytest.raises(ValueError, match="use all columns"):
         skl.SketchKernelRegressor().fit_sketch(of_all)
     with pytest.raises(ValueError, match="products with the target"):
         skl.SketchKernelRegressor().fit_sketch(skl.features.SecondMoments(3, bound=1e5).sketch(X))

@@ -64,7 +64,7 @@ FROM_PYTHON_ALONE = (
     "sample_weight sums to",
     "sample_weight is not for Dask and Spark",
     "with targets, Dask and Spark take a schema with a design",
-    "looks at rows, and these are on other machines",
+    "needs rows, and these are on other machines",
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
     "skl.7 is deprecated: use skl.7",

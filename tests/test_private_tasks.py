@@ -185,7 +185,7 @@ def test_pca_approaches_the_exact_one(stretched):
 
 
 def test_pca_warns_of_what_the_noise_hides(stretched):
-    with pytest.warns(UserWarning, match=r"[3-6] of 6 components do not stand out of the noise"):
+    with pytest.warns(UserWarning, match=r"[3-6] of 6 components do not exceed the noise"):
         pca = skl.SketchPCA(6).fit_sketch(release(stretched, 1.0, 0))
     assert np.all(np.diff(pca.explained_variance_) <= 0)
     assert np.all(pca.explained_variance_ >= 0)
@@ -205,7 +205,7 @@ def test_compressive_pca():
         assert np.linalg.svd(pca.components_ @ exact.components_.T)[1][-1] > least
         np.testing.assert_allclose(pca.explained_variance_, exact.explained_variance_, rtol=0.4 / epsilon)
     for epsilon in TINY:
-        with pytest.warns(UserWarning, match="of 2 components do not stand out of the noise"):
+        with pytest.warns(UserWarning, match="of 2 components do not exceed the noise"):
             pca = skl.SketchPCA(2).fit_sketch(release(sketch, epsilon, 0))
         assert np.all(np.isfinite(pca.transform(rows[:2])))
         assert np.sum(pca.explained_variance_ratio_) <= 1
@@ -239,7 +239,7 @@ def test_tiny_epsilons_give_finite_models_and_a_warning(table, stretched, epsilo
                 model.fit_sketch(release(table, epsilon, seed))
             assert np.all(np.isfinite([*model.coef_, model.intercept_]))
             assert 0 <= model.r2_ <= 1
-    with pytest.warns(UserWarning, match="components do not stand out"):
+    with pytest.warns(UserWarning, match="components do not exceed"):
         pca = skl.SketchPCA(3).fit_sketch(release(stretched, epsilon, 0))
     assert np.all(np.isfinite(pca.transform(np.ones((2, 8)))))
     for kind in OPERATORS:

@@ -167,9 +167,9 @@ def test_dask():
 @pytest.mark.parametrize(
     ("X", "told"),
     [
-        (np.column_stack([np.arange(50.0), np.full(50, 7.0)]), "1 of 2 directions"),
-        (np.column_stack([np.arange(50.0), 3 * np.arange(50.0) + 1]), "1 of 2 directions"),
-        (np.zeros((50, 3)), "0 of 3 directions"),
+        (np.column_stack([np.arange(50.0), np.full(50, 7.0)]), "rank is 1 of 2 "),
+        (np.column_stack([np.arange(50.0), 3 * np.arange(50.0) + 1]), "rank is 1 of 2 "),
+        (np.zeros((50, 3)), "rank is 0 of 3 "),
     ],
 )
 def test_singular_features_are_told_and_still_predict(X, told):
@@ -203,7 +203,7 @@ X0, Y0 = problem(100)
          "n_targets must be a whole number from 1 to 3"),
         (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(4, bound=9.0).sketch(X0), targets="y"),
          "no names of columns"),
-        (lambda: skl.SketchLinearRegression().fit(X0[:1], Y0[:1]), "n_samples=1 rows cannot tell a regression"),
+        (lambda: skl.SketchLinearRegression().fit(X0[:1], Y0[:1]), "n_samples=1 rows do not determine a regression"),
         (lambda: skl.SketchRidge(-1.0).fit(X0, Y0), "must not be negative"),
         (lambda: skl.SketchRidge("best").fit(X0, Y0), "must be a finite number"),
         (lambda: skl.SketchLinearRegression().fit(iter([X0])), "which columns of the table are targets"),

@@ -157,7 +157,7 @@ def test_rows_that_the_schema_drops_have_no_target_and_no_weight():
         ("spent", skl.SketchRidge(schema=SCHEMA)),
         ("kind", skl.SketchClassifier("mixture", schema=SCHEMA)),
     ):
-        with pytest.warns(UserWarning, match="3 rows have no value in a column where the schema leaves out such rows"):
+        with pytest.warns(UserWarning, match="3 rows have missing values in a column where the schema drops such rows"):
             one = model.fit(frame, frame[goal], sample_weight=weights)
         count, answer = one.n_records_, answers(one, X)
         other = model.fit(kept, kept[goal], sample_weight=np.delete(weights, gone))
@@ -209,7 +209,7 @@ def test_sketches_of_a_design_with_a_schema():
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda: skl.SketchPCA(schema="auto").partial_fit(X), "scales and levels of the first rows alone"),
+        (lambda: skl.SketchPCA(schema="auto").partial_fit(X), "scales and categories of the first rows alone"),
         (lambda: skl.SketchPCA(schema=SCHEMA).fit(np.zeros((5, 2))), "these rows have none"),
         (lambda: skl.SketchPCA(schema=SCHEMA).fit(skl.source(np.zeros((5, 2)))), "these rows have none"),
         (lambda: skl.SketchRidge(schema=SCHEMA).fit([FRAME], [1]), "y must name columns of the table"),

@@ -248,10 +248,10 @@ def test_rows_without_a_value_are_dropped_where_the_schema_says_so():
     rows = skl.source(frame, schema=schema)
     assert sum(len(block.rows) for block in rows.blocks()) == len(frame) - 2
     assert rows.dropped == 2
-    with pytest.warns(UserWarning, match="2 rows have no value in a column"):
+    with pytest.warns(UserWarning, match="2 rows have missing values in a column"):
         fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
     assert fitted.n_records_ == len(frame) - 2
-    with pytest.raises(ValueError, match=r"2 rows have no value in a column .* drop them first"):
+    with pytest.raises(ValueError, match=r"2 rows have missing values in a column .* drop them first"):
         fitted.predict(frame)
 
 
@@ -461,7 +461,7 @@ def test_profiles_say_what_is_missing():
 
 
 def test_a_stream_needs_a_schema_that_is_given():
-    with pytest.raises(ValueError, match="would take the scales and levels of the first rows alone"):
+    with pytest.raises(ValueError, match="would take the scales and categories of the first rows alone"):
         skl.SketchKMeans(3, schema="auto").partial_fit(customers())
 
 

@@ -131,10 +131,10 @@ def test_subspaces_meet_in_the_center():
 
 def test_what_is_not_subspaces_is_told():
     rows, _, _ = union((1, 1, 1), 3, 20_000, 0)
-    with pytest.warns(ConvergenceWarning, match="times the squared residual that sampling does"):
+    with pytest.warns(ConvergenceWarning, match="the squared residual is .* times that expected from sampling"):
         skl.SketchSubspaces(2, 1, random_state=0).fit(rows)
     rows, _, _ = union((2, 2, 2), 3, 5000, 0)
-    with pytest.warns(ConvergenceWarning, match="do not tell 3 subspaces of dimension 2 apart"):
+    with pytest.warns(ConvergenceWarning, match="do not determine 3 subspaces of dimension 2"):
         skl.SketchSubspaces(3, 2, random_state=0).fit(rows)
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.estimators.classifier.rules import ClassDirections
+from sketchlearn.estimators.classifier import ClassDirections
 from sketchlearn.features import SecondMoments, SomeDirections
 
 

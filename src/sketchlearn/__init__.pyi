@@ -4,11 +4,11 @@ from sketchlearn.core.limits import FormatError
 from sketchlearn.core.packages import __version__
 from sketchlearn.estimators import extend
 from sketchlearn.estimators.choosing import choose_k
-from sketchlearn.estimators.classifier.estimator import SketchClassifier
+from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.clusters.estimators import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.files import load, save
-from sketchlearn.estimators.gaussian_mixture.estimator import SketchGaussianMixture
+from sketchlearn.estimators.gaussian_mixture import SketchGaussianMixture
 from sketchlearn.estimators.generators.estimator import SketchGenerator
 from sketchlearn.estimators.independent_components import SketchICA
 from sketchlearn.estimators.kernel_features import PeriodicFeatures

@@ -1,4 +1,4 @@
-"""A chosen number of clusters: why it, how the other numbers did, and how sure that is."""
+"""A chosen number of clusters, with the criterion of each number and its standard error."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import in_certain_digits, in_digits
 from sketchlearn.core.values import number, shortened, whole
 
-LARGEST = "the criterion is least at the largest number looked at. Design a sketch for more, and ask with a larger"
-MOST_CLUSTERS = 1 << 20  # that a file may speak of
+LARGEST = "the criterion is least at the largest number tried. Design a sketch for more, and use a larger"
+MOST_CLUSTERS = 1 << 20  # in a file
 
 
 class Basis(Enum):
-    """What a choice rests on."""
+    """The criterion by which a number was chosen."""
 
     GAUSSIANS = "a mixture of so many Gaussians explains the sketch"
     GAP = "the gap statistic of k-means"
@@ -26,26 +26,24 @@ class Basis(Enum):
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """How many clusters there are, as far as a sketch tells. Prints as sentences and a table.
+    """An estimated number of clusters. Prints as sentences and a table.
 
     Attributes
     ----------
-    n_clusters : the chosen number; 1 means that no clusters are seen.
-    most : the largest number that was looked at.
-    basis : what it rests on: `Basis.GAUSSIANS`, or, where no Gaussians explain the sketch, `Basis.GAP`; `Basis.CELLS`
-        for sketches of cells; `Basis.HIDDEN` where the noise of a private release hides the number: there may be more
-        clusters than are seen.
-    low, high : the smallest and largest number that the criterion cannot tell from the chosen one.
+    n_clusters : the chosen number; 1 means that no clusters were found.
+    most : the largest number that was tried.
+    basis : the criterion: `Basis.GAUSSIANS`, or `Basis.GAP` where no mixture of Gaussians fits the sketch;
+        `Basis.CELLS` for sketches of cells; `Basis.HIDDEN` where the noise of a private release may hide clusters.
+    low, high : the smallest and the largest number whose criterion is as good, within its error.
     misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
-        it; None where that was not looked at.
+        it; None where no mixtures were fitted.
     covariance_type : of those Gaussians, "diag" or "full".
-    criteria, criterion_errors : for k = 1, 2, ..., how far the criterion lies above its least value, and one standard
-        deviation of that. It is BIC for Gaussians and cells, and minus the gap statistic otherwise. Sizes that are far
-        beyond the best are not looked at.
-    inertias, inertia_errors : for k = 1, 2, ..., the inertia of k-means as a share of that of one cluster, with its
-        error, where no Gaussians explain the sketch.
-    agreements : for k = 2, 3, ..., how alike clusters of two halves of the rows sort them (adjusted Rand index: 1 is
-        alike, 0 chance), where there are rows, kept or given.
+    criteria, criterion_errors : for k = 1, 2, ..., the criterion less its minimum, and its standard error. It is BIC
+        for Gaussians and cells, and minus the gap statistic otherwise. Numbers far beyond the best are not tried.
+    inertias, inertia_errors : for k = 1, 2, ..., the inertia of k-means relative to that of one cluster, with its
+        error, where no Gaussians fit the sketch.
+    agreements : for k = 2, 3, ..., the agreement of the clusters of two halves of the rows (adjusted Rand index: 1 is
+        equal, 0 is chance), where there are rows.
     """
 
     n_clusters: int
@@ -63,19 +61,19 @@ class ClusterChoice:
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The choice in words."""
         said = [self._verdict()]
         if self.basis is not Basis.HIDDEN and self.low < self.high:
             said.append(f"Within the error of the criterion there are {self.low} to {self.high}.")
         if self.basis is Basis.GAP:
-            said.append("What counts as a cluster is then a matter of purpose: the curve shows what each more gains.")
+            said.append("No single k is clearly best: the curve shows the gain from each additional cluster.")
         if self.agreements:
             if self.n_clusters > 1:
                 agree = self.agreements[min(self.n_clusters - 2, len(self.agreements) - 1)]
-                said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is alike, 0 is chance).")
+                said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is equal, 0 is chance).")
         elif self.basis is Basis.GAP and self.most > 1:
             said.append(
-                "That rests on draws of a fitted density, whose pieces can pass for clusters: keep rows beside the "
+                "The rows are draws of a fitted density, whose components can look like clusters: keep rows beside the "
                 f"sketch with {called('design', '...', rows=500)}, or give some with "
                 f"{either('sample=rows', '--sample FILE')}."
             )
@@ -89,49 +87,43 @@ class ClusterChoice:
         return f"{self.n_clusters} {'or more ' if self.n_clusters == self.most else ''}clusters"
 
     def _verdict(self) -> str:
-        k, found = self.n_clusters, self.headline
+        k, found = self.n_clusters, self.headline[:1].upper() + self.headline[1:]
         if self.basis is Basis.HIDDEN:
-            hides = "are seen: the noise of the private release hides them, if there are any"
+            hides = "found: the noise of the private release may hide them"
             if k > 1:
-                hides = "are seen, and the noise of the private release may hide more of them"
-            return f"{found[:1].upper()}{found[1:]} {hides}. Release more records at once, or with a larger epsilon."
-        if self.basis is Basis.CELLS:
-            if k > 1 and k == self.most:
-                return f"{found}: {LARGEST} {Parameter('max_clusters')}."
-            if k == 1:
-                return "No clusters: one Gaussian describes the cells of the sketch best."
-            return f"{found}: {k} Gaussians, each of some cells of the sketch, describe the records best."
-        if self.misfit is None:
-            return (
-                f"The gap statistic says {found}. Gaussians were not tried: that takes the exponential wave, without "
-                "subsampling, and three records per parameter."
-            )
-        misfit = in_digits(self.misfit, 2)
+                hides = "found; the noise of the private release may hide more"
+            return f"{found} {hides}. Release more records at once, or with a larger epsilon."
+        misfit = "" if self.misfit is None else f"residual {in_digits(self.misfit, 2)} times that of sampling"
         if self.basis is Basis.GAP:
+            by = f"{found} by the gap statistic"
+            if misfit:
+                return f"{by}: no mixture of up to {self.most} Gaussians fits ({misfit})."
             return (
-                f"Not Gaussians, or more than {self.most} (misfit {misfit}, about 1 if they were): the gap statistic "
-                f"says {found}."
+                f"{by}. Gaussians were not tried: they need the exponential wave, without subsampling, and three "
+                "records per parameter."
             )
         if k > 1 and k == self.most:
             return f"{found}: {LARGEST} {Parameter('max_clusters')}."
-        fit = f"explains the sketch (misfit {misfit}, about 1 if records are drawn from it)"
+        if self.basis is Basis.CELLS:
+            if k == 1:
+                return "No clusters: one Gaussian describes the cells of the sketch best."
+            return f"{found}: {k} Gaussians, each of some cells of the sketch, describe the records best."
+        fit = f"fits the sketch ({misfit})"
         return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
 
     def table(self) -> list[str]:
-        """Lines of a table of all numbers of clusters that were looked at."""
+        """Lines of a table of all numbers of clusters that were tried."""
         columns = {"criterion": _with_errors(self.criteria, self.criterion_errors)}
         if self.inertias:
             columns["inertia"] = _with_errors(self.inertias, self.inertia_errors)
         if self.agreements:
             columns["halves agree"] = ["", *(f"{agree:.2f}" for agree in self.agreements)]
         n = max(map(len, columns.values()))
-        cells = [["k", *columns]]
-        for i in range(n):
-            mark = f"{i + 1} <" if i + 1 == self.n_clusters else f"{i + 1}  "
-            cells.append([mark, *(column[i] if i < len(column) else "" for column in columns.values())])
-        cells[0][0] = "k  "
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+        marks = [f"{k} <" if k == self.n_clusters else f"{k}  " for k in range(1, n + 1)]
+        named = ([name, *cells, *[""] * (n - len(cells))] for name, cells in columns.items())
+        table = [["k  ", *marks], *named]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in table]
+        return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
 
     def __str__(self) -> str:
         return "\n".join([" ".join(self.sentences), *self.table()])
@@ -143,7 +135,7 @@ class ClusterChoice:
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
-        """That of a file; a `ValueError` says what is wrong with it."""
+        """The choice in a file; a `ValueError` says what is wrong with it."""
         names = [field.name for field in fields(cls)]
         if not isinstance(form, dict) or sorted(form) != sorted(names):
             raise ValueError(f"choice must say {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""`choose_k`: the number of clusters, from one sketch that was designed for the largest."""
+"""`choose_k`: the number of clusters, from one sketch that was designed for the largest number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,21 +42,20 @@ from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 REFERENCES = 6
 STARTS = 2  # of k-means; the same for rows and references
-DRIFT = 0.02  # of the gap per cluster, which rows without clusters may have: uniform ones had 0.005, iris 0.016
-MOST_ROWS = 1500  # More change k seldom, and take longer.
+DRIFT = 0.02  # of the gap per cluster in rows without clusters: 0.005 for uniform ones, 0.016 for iris
+MOST_ROWS = 1500  # More rarely change k, and take longer.
 
 
-@dataclass(frozen=True)
-class InertiaCurve:
-    """k-means of rows for k = 1, 2, ...: inertia as a share of that of k = 1, and the gap, each with its error."""
+class InertiaCurve(NamedTuple):
+    """k-means of rows for k = 1, 2, ...: inertia relative to that of k = 1, and the gap, each with its error."""
 
-    shares: Double
-    share_errors: Double
+    inertias: Double
+    inertia_errors: Double
     gaps: Double
     gap_errors: Double
 
     def elbow(self, deviations: float = 1.0) -> int:
-        """The smallest k whose gap no larger k exceeds by more than so many deviations, and a drift."""
+        """The smallest k whose gap is exceeded by no larger k by more than so many standard errors and a drift."""
         sizes = np.arange(len(self.gaps))
         more = self.gaps[None] - self.gaps[:, None] - DRIFT * (sizes[None] - sizes[:, None])
         exceeded = (more > deviations * self.gap_errors) & (sizes[None] > sizes[:, None])
@@ -66,7 +65,7 @@ class InertiaCurve:
 def inertia_curve(
     rows: Double, most: int, rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> InertiaCurve:
-    """The curve of rows of equal weight, of which some are used, for k up to `most`.
+    """The curve of rows of equal weight, or of some of them, for k up to `most`.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.standard_normal((300, 2)) + 10 * rng.integers(0, 3, (300, 1))
@@ -75,12 +74,15 @@ def inertia_curve(
     """
     rows = some_rows(rows, MOST_ROWS, rng)
     rows = rows - rows.mean(axis=0)
-    most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # as many clusters as rows leave nothing to compare
+    most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # As many clusters as rows have no inertia.
 
     def losses_of(table: Double, k: int, what: str) -> Double:
+        """The squared distance of each row from its center."""
         if progress is not None:
             progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
-        return _losses(table, k, rng)
+        if k == 1:
+            return np.asarray(np.sum((table - table.mean(axis=0)) ** 2, axis=1))
+        return nearest(table, _centers(table, k, rng))[1]
 
     sizes = range(1, most + 1)
     losses = np.stack([losses_of(rows, k, "rows") for k in sizes])
@@ -94,21 +96,21 @@ def inertia_curve(
     means = np.array([[losses_of(each, k, what).mean() for k in sizes] for each, what in tables])
     others = np.log(np.maximum(means, 1e-300))
     gaps = others.mean(axis=0) - np.log(inertia)
-    # the rows' own share of chance counts, too: a sample's inertia is no more certain than a reference's
+    # The rows' own sampling error counts, too.
     return InertiaCurve(shares, errors, gaps, others.std(axis=0) * np.sqrt(1 + 1 / REFERENCES))
 
 
 def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Double:
-    """How alike clusters of one half of the rows and of the other half sort them: adjusted Rand index, k = 2, 3, ...
+    """Agreement of the clusters of two halves of the rows, for k = 2, 3, ...: the adjusted Rand index.
 
-    Halves without two different rows are as little alike as chance has it.
+    It is 0 for halves without two different rows.
     """
     rows = some_rows(rows, MOST_ROWS, rng)
     order = rng.permutation(len(rows))
     parts = rows[order[::2]], rows[order[1::2]]
     most = min(most, *(len(np.unique(part, axis=0)) for part in parts))
-    sorted_rows = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
-    return np.array([adjusted_rand_score(*labels) for labels in sorted_rows] or [0.0])
+    labels = ([nearest(rows, _centers(part, k, rng))[0] for part in parts] for k in range(2, most + 1))
+    return np.array([adjusted_rand_score(*both) for both in labels] or [0.0])
 
 
 def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:
@@ -123,45 +125,33 @@ def _centers(rows: Double, k: int, rng: np.random.Generator) -> Double:
     return np.asarray(fitted.cluster_centers_)
 
 
-def _losses(rows: Double, k: int, rng: np.random.Generator) -> Double:
-    """The squared distance of each row from its center."""
-    if k == 1:
-        return np.asarray(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1))
-    centers = _centers(rows, k, rng)
-    return nearest(rows, centers)[1]
-
-
-UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many cannot be told apart
+UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many standard errors are equally good
 
 
 def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
     """The choice, of numbers up to that of the cells."""
     if sketch.ledger is not None:
         raise InvalidValueError(
-            "a private release of cells does not tell how many clusters there are",
+            "a private release of cells does not determine the number of clusters",
             f"give {Parameter('n_clusters')}, or design it with {Parameter('n_directions', None)}",
         )
     groups = CellClusters.of_each(cells)
     if groups is None:
         raise InvalidValueError(f"{NO_COVARIANCES}, or give {Parameter('n_clusters')}")
     n = independent_records(sketch)
-    charge = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # a place, a size and a share
+    penalty = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # BIC's, of a center, a variance and a weight
     reach = min(most, len(cells))
-    steps = np.zeros((reach, 2))  # what k + 1 groups gain over k, for k = 1, 2, ..., and one deviation of it
+    steps = np.zeros((reach, 2))  # the gain of k + 1 groups over k, for k = 1, 2, ..., and its standard error
     while len(groups.shares) > 1:
         k, sizes = len(groups.shares), n * (groups.shares[:, None] + groups.shares)
-        gains = sizes * groups.gains() - charge
+        gains = sizes * groups.gains() - penalty
         a, b = sorted(int(i) for i in np.unravel_index(np.argmin(gains), gains.shape))
         if k <= reach:
             rows = max(float(groups.n_sampled[[a, b]].sum()), 1.0)
-            # variances of so many rows of the sample err by sqrt(2 / rows), and so do their logarithms
+            # Variances of so many sampled rows have relative errors of sqrt(2 / rows), and so have their logarithms.
             steps[k - 2] = gains[a, b], sizes[a, b] * np.sqrt(0.5 / rows)
         groups = groups.joined(a, b)
-    return _chosen(steps[: reach - 1], reach)
-
-
-def _chosen(steps: np.ndarray, reach: int) -> ClusterChoice:
-    """The number with the least criterion, by what each more gains."""
+    steps = steps[: reach - 1]
     criteria = -2 * np.concatenate([[0.0], np.cumsum(steps[:, 0])])
     best = int(np.argmin(criteria))
     variances = np.concatenate([[0.0], np.cumsum(steps[:, 1] ** 2)])
@@ -174,45 +164,32 @@ def _chosen(steps: np.ndarray, reach: int) -> ClusterChoice:
         Basis.CELLS,
         int(near.min()),
         int(near.max()),
-        criteria=tuple(above.tolist()),
-        criterion_errors=tuple(errors.tolist()),
+        criteria=_plain(above),
+        criterion_errors=_plain(errors),
     )
 
 
-def warn_out_of_reach(sketch: Sketch, reach: int, most: int) -> None:
-    """Warns that larger numbers than `reach` are not looked at."""
-    warn_caller(f"numbers of clusters above {reach} are not looked at: {_design(sketch)[1]}; {_remedy(sketch, most)}")
-
-
-def warn_beyond_design(sketch: Sketch, n_clusters: int, most: int) -> None:
-    """Warns of a number that is larger than that of the design."""
-    designed, words = _design(sketch)
-    if n_clusters > designed:
-        warn_caller(
-            f"{n_clusters} clusters are more than such a sketch is designed for, and uncertain: {words}; "
-            f"{_remedy(sketch, most)}"
-        )
-
-
-def _design(sketch: Sketch) -> tuple[int, str]:
-    """For about how many clusters a design has the frequencies of the sketch, and that in words."""
+def _warn_of_design(sketch: Sketch, n_clusters: float, most: int, doubt: str) -> None:
+    """Warns of a number of clusters that is larger than that of the sketch's design."""
     operator = fourier_part(sketch)[1]
     designed = clusters_resolved(operator.n_frequencies, operator.n_features, operator.wave)
+    if n_clusters <= designed:
+        return
     clusters = "one cluster" if designed == 1 else f"{designed} clusters"
-    return designed, f"the sketch has {operator.n_frequencies:,} frequencies, as a design for about {clusters} has"
-
-
-def _remedy(sketch: Sketch, most: int) -> str:
+    remedy = f"sketch with {called('design', 'sample', n_components=most)}"
     if sketch.ledger is not None:
-        return f"to tell more, design for more of them ({Parameter('n_components', most)}) and release with less noise"
-    return f"to tell more, sketch with {called('design', 'sample', n_components=most)}"
+        remedy = f"design for more of them ({Parameter('n_components', most)}) and release with less noise"
+    warn_caller(
+        f"{doubt}: the sketch has {operator.n_frequencies:,} frequencies, as a design for about {clusters}; to find "
+        f"more, {remedy}"
+    )
 
 
 Say = Callable[[str], None]
 NUMBERS_PER_PARAMETER = 3  # of the largest mixture
-RECORDS_PER_PARAMETER = 3  # With fewer, no criterion tells clusters from chance.
-SIZES_BEYOND = 5  # the largest, on which k-means is tried, to see whether there are more
-LEAST_ROWS = 50  # of a sample that tells more of clusters than draws of the density
+RECORDS_PER_PARAMETER = 3  # With fewer, no criterion distinguishes clusters from chance.
+SIZES_BEYOND = 5  # the largest, for which k-means is tried to see whether there are more clusters
+LEAST_ROWS = 50  # A smaller sample is less informative than draws of the density.
 
 
 def choose_k(
@@ -224,22 +201,22 @@ def choose_k(
     random_state: int = 0,
     progress: bool = False,
 ) -> ClusterChoice:
-    """Says how many clusters the records of a sketch have.
+    """Estimates the number of clusters of the records of a sketch.
 
-    Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one explains it, the Bayesian information criterion of
-    what they leave says how many there are. If none does, as in most real tables, the gap statistic of k-means says
-    it, on rows where there are some, or else on draws of a density that was fitted to the sketch. Of a sketch of cells
-    (more than 64 columns), Gaussians of clusters of cells tell it.
+    Mixtures of 1, 2, ... Gaussians are fitted to the sketch. If one fits, the number is chosen by the Bayesian
+    information criterion of the residuals. If none does, as in most real tables, it is chosen by the gap statistic of
+    k-means, on rows where there are some, or else on draws of a density that was fitted to the sketch. For a sketch of
+    cells (more than 64 columns), Gaussians are fitted to clusters of cells.
 
     Parameters
     ----------
     sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. With one
-        that was designed for fewer, a warning says how many it can tell.
-    max_clusters : the largest number to look at.
-    sample : some of the sketched rows, or rows like them. Without a sample, rows that the sketch keeps are used.
+        that was designed for fewer, a warning gives the number of its design.
+    max_clusters : the largest number to try.
+    sample : some of the sketched rows, or rows like them. Without a sample, that of the sketch is used.
     assume_public_sample : the caller knows that the sample is public; otherwise a private release takes none.
     random_state : seed of the search.
-    progress : show on standard error what is being done.
+    progress : whether progress is shown on standard error.
 
     Examples
     --------
@@ -250,7 +227,7 @@ def choose_k(
     >>> choice.n_clusters, choice.basis.name
     (3, 'GAUSSIANS')
     >>> print(choice.sentences[0])
-    3 clusters: a mixture of 3 Gaussians explains the sketch (misfit ..., about 1 if records are drawn from it).
+    3 clusters: a mixture of 3 Gaussians fits the sketch (residual ... times that of sampling).
     """
     if not isinstance(sketch, Sketch):
         raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: sketch the rows first")
@@ -268,11 +245,16 @@ def choose_with_rows(
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
             if cells.operator.sampled_cells is None and sample is not None and sample.complete:
-                return _of_few_rows(sample.scaled_rows().rows, most, rng, say)
+                # There are too few records for covariances within cells.
+                rows = sample.scaled_rows().rows
+                reach = min(most, len(rows))
+                agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+                return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
             return choose_among_cells(sketch, cells, most)
     choice = _of_frequencies(sketch, most, sample, rng, say)
     if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
-        warn_beyond_design(sketch, choice.n_clusters, most)
+        k = choice.n_clusters
+        _warn_of_design(sketch, k, most, f"{k} clusters are more than such a sketch is designed for, and uncertain")
     return choice
 
 
@@ -283,7 +265,7 @@ def _of_frequencies(
     asked = min(most, int(np.ceil(sketch.count)))
     reach, decoder = _reach(target, asked), decoder_from("auto")
     if reach < asked:
-        warn_out_of_reach(sketch, reach, most)
+        _warn_of_design(sketch, np.inf, most, f"numbers of clusters above {reach} are not tried")
 
     def fitting(text: str) -> None:
         if say is not None:
@@ -296,19 +278,19 @@ def _of_frequencies(
             return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
         rows = None if sample is None else _representative(sketch, sample, rng)
         agreements = () if rows is None or reach < 2 else _plain(agreement_of_halves(rows, reach, rng))
-    told = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
-    tested = min(reach, told, n_affordable(problem, DiagonalGaussian()))
+    determined = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+    tested = min(reach, determined, n_affordable(problem, DiagonalGaussian()))
     if target.released and not tested:
         return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
     path = None
     if target.whole and target.imaginary and tested:
-        # without one_blas_thread: matrices are large enough for threads
+        # Without one_blas_thread, as matrices are large enough for threads.
         path = number_of_gaussians(problem, density, float(sketch.count), tested, say)
         if path.explains and (path.n_components < tested or tested == reach):
             return _of_gaussians(path, reach, agreements)
     with one_blas_thread():
         if rows is None:
-            n = min(MOST_ROWS, max(2, int(sketch.count)))  # more would pass for certainty
+            n = min(MOST_ROWS, max(2, int(sketch.count)))  # More would understate the errors.
             rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
         choice = replace(_of_gap(rows, reach, path, rng, say), agreements=agreements)
     hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
@@ -316,12 +298,12 @@ def _of_frequencies(
 
 
 def _reach(target: Target, most: int) -> int:
-    """The largest number that the sketch has numbers for; refuses a sketch that has too few for any."""
+    """The largest number of clusters for which the sketch is long enough; a sketch too short for two is refused."""
     reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
     if reach < 2 <= most:
         raise InvalidValueError(
-            f"a sketch of {target.n_numbers:,.0f} numbers cannot tell two clusters from one in {target.n_features} "
-            "columns",
+            f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
+            f"{target.n_features} columns",
             f"design it for more, as with {called('design', 'sample', n_components=most)}",
         )
     return reach
@@ -356,7 +338,7 @@ def _of_gap(
     rows: Double, most: int, path: ComponentPath | None, rng: np.random.Generator, say: Say | None
 ) -> ClusterChoice:
     curve = inertia_curve(rows, most + SIZES_BEYOND, rng, say)
-    k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # with one deviation, boxes of 3000 rows were sometimes cut in two
+    k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # With one deviation, boxes of 3000 rows were sometimes cut in two.
     misfit = None if path is None else path.misfit
     return ClusterChoice(
         k,
@@ -367,27 +349,20 @@ def _of_gap(
         misfit,
         criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
         criterion_errors=_plain(curve.gap_errors[:most]),
-        inertias=_plain(curve.shares[:most]),
-        inertia_errors=_plain(curve.share_errors[:most]),
+        inertias=_plain(curve.inertias[:most]),
+        inertia_errors=_plain(curve.inertia_errors[:most]),
     )
 
 
-def _of_few_rows(rows: Double, most: int, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
-    """That of all records, where they are too few for a design of cells to tell what lies within these."""
-    reach = min(most, len(rows))
-    agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
-    return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
-
-
 def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator) -> Double | None:
-    """Rows of equal weight, in the units in which errors count: drawn by the weights that agree with the sketch."""
+    """Rows of equal weight, in the units of errors: drawn by weights that are calibrated to the sketch."""
     rows = sample.rows
     if len(rows) < LEAST_ROWS and not sample.complete:
         return None
     weighted = rows if sample.complete else calibrated(sketch, [rows], rng)[0]
     if sample.complete and np.allclose(weighted.weights, 1 / len(rows)):
         chosen = np.arange(len(rows))
-    else:  # systematic, and no more than count: rows that come again would pass for certainty
+    else:  # systematic sampling; repeated rows would understate the errors
         n = max(1, min(MOST_ROWS, int(weighted.effective_size)))
         at = (rng.random() + np.arange(n)) / n * weighted.weights.sum()
         chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), at), len(rows) - 1)
@@ -403,7 +378,7 @@ AUTO = "auto"
 
 @dataclass(eq=False, repr=False)
 class ChosenNumber(DesignedEstimator):
-    """An estimator of a number of clusters or components that is given, or "auto": then the sketch tells it."""
+    """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
 
     _: KW_ONLY
     max_clusters: int = 20
@@ -415,7 +390,7 @@ class ChosenNumber(DesignedEstimator):
     @property
     @abstractmethod
     def _number(self) -> int | str:
-        """The number that is asked for, or "auto"."""
+        """The requested number, or "auto"."""
 
     @property
     def _chooses_number(self) -> bool:
@@ -423,7 +398,7 @@ class ChosenNumber(DesignedEstimator):
 
     @property
     def _n_components(self) -> int:
-        """How many the sketch is designed for."""
+        """The number that the sketch is designed for."""
         return self.max_clusters if self._number == AUTO else self._number  # type: ignore[return-value]
 
     def check_parameters(self) -> None:
@@ -444,11 +419,11 @@ class ChosenNumber(DesignedEstimator):
 
     @property
     def _directions(self) -> int | str | None:
-        """None where frequencies are needed: for decoders that are named, and to choose the number."""
+        """None where frequencies are needed: for named decoders, and to choose the number."""
         return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        # Gaussians of each number are tried, which takes records that touch all frequencies
+        # Mixtures are only compared on sketches without frequency subsampling.
         if self._number == AUTO and not self._in_cells(glimpse):
             glimpse = replace(glimpse, n_rows=None)
         return super().design_operator(glimpse, rng)
@@ -456,7 +431,7 @@ class ChosenNumber(DesignedEstimator):
     def _chosen(
         self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
     ) -> tuple[int, ClusterChoice | None]:
-        """The number to learn, and how it was chosen."""
+        """The number of clusters, and how it was chosen."""
         if self._number != AUTO:
             return self._n_components, None
         choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)

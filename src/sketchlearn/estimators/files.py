@@ -1,4 +1,4 @@
-"""Models as files: JSON that says what was learned, and nothing of how to run it; of generators safetensors."""
+"""Models as files: JSON with the fitted numbers and without code; for generators safetensors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VERSION = 1
 
 
 def selected_to_bytes(selected: SelectedClasses) -> bytes:
-    """The selected names and what they have cost, as the bytes of a file.
+    """The selected names and their privacy cost, as the bytes of a file.
 
     >>> from sketchlearn.privacy.class_selection import select_classes
     >>> selected = select_classes({"a": 500, "b": 400}, epsilon=1.0, delta=1e-6)
@@ -47,7 +47,7 @@ def selected_to_bytes(selected: SelectedClasses) -> bytes:
 
 @loading()
 def selected_from_bytes(data: bytes) -> SelectedClasses:
-    """What a file says; a `FormatError` says in a sentence why another is refused."""
+    """The selection in a file; a `FormatError` says why another file is refused."""
     document = from_document(data, CLASSES, VERSION)
     if document.keys() != {"kind", "version", "labels", "ledger"}:
         raise FormatError("a damaged file of classes: it must have labels, a ledger, and nothing else")
@@ -57,12 +57,12 @@ def selected_from_bytes(data: bytes) -> SelectedClasses:
     except ValueError as error:
         raise FormatError(f"a damaged file of classes: {error}") from None
     if not ledger.selections:
-        raise FormatError("a damaged file of classes: its ledger tells of no selection")
+        raise FormatError("a damaged file of classes: its ledger has no selection")
     return SelectedClasses(tuple(document["labels"]), ledger)
 
 
 def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
-    """Writes what an estimator learned to a JSON file; the sketch is not in it.
+    """Writes a fitted model to a JSON file; the sketch is not in it.
 
     >>> import numpy as np, sketchlearn as skl, tempfile
     >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
@@ -79,44 +79,40 @@ def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None
 def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
     """Reads a model: an estimator that predicts, but has no sketch.
 
-    It has `columns_` and `n_records_` of the sketch it came from; its `outcome_` has the mixture in the data's units.
-    A `FormatError` says in a sentence why a file is refused.
+    It has the `columns_` and `n_records_` of its sketch; its `outcome_` has the mixture in the data's units. A
+    `FormatError` says why a file is refused.
     """
     return read(path, model_from_bytes)
 
 
 def model_to_bytes(estimator: Any) -> bytes:
     """A fitted estimator as the bytes of a file."""
-    data: bytes = estimator.model_bytes(task_of(estimator).name)
-    return data
+    return bytes(estimator.model_bytes(task_of(estimator).name))
 
 
 @loading()
 def model_from_bytes(data: bytes) -> SketchEstimator:
     """The estimator whose file these bytes are."""
+    estimator: SketchEstimator
     if is_network(data):
-        generator: SketchEstimator = tasks()["generator"].load().from_model_bytes(data)
-        return generator
+        estimator = tasks()["generator"].load().from_model_bytes(data)
+        return estimator
     with expecting("model", data):
         document = from_document(data, MODEL, MODEL_VERSION)
     try:
-        return _estimator(document)
+        name = document["type"]
+        kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
+        if kind is None or not kind.model_type.saved_fields():
+            raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
+        fields = kind.model_type.saved_fields()
+        check_model_fields(document, {key for key, form in fields.items() if key in document or not form["optional"]})
+        d = whole("n_features", document["n_features"], most=MOST_FEATURES)
+        model = kind.model_type.from_fields(document, d)
+        estimator = kind(**kind.parameters_of(model))
+        return estimator.with_model(model, document)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise FormatError(f"not a model that this version can use: {said}") from None
-
-
-def _estimator(document: dict[str, Any]) -> SketchEstimator:
-    name = document["type"]
-    kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
-    if kind is None or not kind.model_type.saved_fields():
-        raise ValueError(f"{shortened(name)} is not a type of model that this version knows")
-    fields = kind.model_type.saved_fields()
-    check_model_fields(document, {name for name, form in fields.items() if name in document or not form["optional"]})
-    d = whole("n_features", document["n_features"], most=MOST_FEATURES)
-    model = kind.model_type.from_fields(document, d)
-    estimator: SketchEstimator = kind(**kind.parameters_of(model))
-    return estimator.with_model(model, document)
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any], bytes]], ...] = (

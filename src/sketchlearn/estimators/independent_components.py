@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -34,10 +33,10 @@ from sketchlearn.inference.errors.values import ErrorBars
 from sketchlearn.inference.moments import Moments, needed_part
 from sketchlearn.sketch.sums import Sketch
 
-LARGEST_TURN = 0.35  # share of a component in another's direction: beyond it, one step from the operator's is too rough
-MOST_CUMULANT_FREQUENCY = 0.5  # Up to it, third and fourth cumulants explain what is measured.
+LARGEST_TURN = 0.35  # of a component towards another: beyond it, one step from the operator's components is too rough
+MOST_CUMULANT_FREQUENCY = 0.5  # Up to it, third and fourth cumulants determine the measurements.
 GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussian directions and waves are chosen.
-MOST_MISSED_SHARE = 1e-6  # of the variance, in directions that the operator does not see
+MOST_MISSED_VARIANCE = 1e-6  # in directions that the operator does not see, relative to the total
 RANDOM_STARTS = 8  # rotations
 RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
 
@@ -55,7 +54,7 @@ class Independent(FittedModel):
     evidence: Double = model_array("k")  # one over the standard error of a component's angle towards a Gaussian one
     components: Double = model_array("k", "d")  # the least Gaussian first
     whitening: Double = model_array("k", "d")  # components = rotation whitening
-    far: bool = False  # whether they were not near those that the operator was made for
+    far: bool = False  # whether they are not near those that the operator was made for
     missed: bool = False  # whether rows vary in directions that the operator does not see
 
     @property
@@ -65,7 +64,7 @@ class Independent(FittedModel):
 
     @property
     def alike(self) -> NDArray[np.intp]:
-        """Components that may be Gaussian; two of them cannot be told from their mixtures."""
+        """Components that may be Gaussian; two of them cannot be distinguished from their mixtures."""
         return np.flatnonzero(self.evidence < GAUSSIAN_EVIDENCE)
 
 
@@ -90,9 +89,9 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
         raise ValueError("the rows do not vary in all components of the operator: design one on rows like these")
     measured = _Measured.of(operator, part.mean, moments.mean, moments.covariance)
-    sizes, Q = np.diag(measured.columns), measured.rotation(noise)
-    told = np.abs(sizes) * np.sqrt(moments.count / noise) >= GAUSSIAN_EVIDENCE
-    far = measured.farthest(Q, told) > LARGEST_TURN
+    Q = measured.rotation(noise)
+    known = np.abs(np.diag(measured.columns)) * np.sqrt(moments.count / noise) >= GAUSSIAN_EVIDENCE
+    far = measured.farthest(Q, known) > LARGEST_TURN
     if far and max(operator.frequencies) <= MOST_CUMULANT_FREQUENCY:
         Q = _searched(measured, noise, Q, rng, progress)
     whitening = measured.unrooted @ B
@@ -100,13 +99,13 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     order = np.argsort(-evidence, kind="stable")
     components = upright((Q.T @ whitening)[order])
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
-    missing = total - np.sum(np.linalg.pinv(components) ** 2) > MOST_MISSED_SHARE * total + rounding
+    missing = total - np.sum(np.linalg.pinv(components) ** 2) > MOST_MISSED_VARIANCE * total + rounding
     missed = bool(missing) and moments.noise is None
     return Independent(moments.mean, evidence[order], components, whitening, far, missed)
 
 
 def unmixing_of(moments: SecondMoments, cumulants: CumulantFeatures, features: Double) -> Double:
-    """Components (k, columns), in any order, of mean features of both operators: how small changes of them move it."""
+    """Components (k, columns), in any order, as a smooth function of the mean features of both operators."""
     second, measurements = np.split(features, [moments.n_sums])
     away, products = moments.split(second)
     measured = _Measured.of(cumulants, measurements, moments.middle + away, products - np.outer(away, away))
@@ -115,9 +114,9 @@ def unmixing_of(moments: SecondMoments, cumulants: CumulantFeatures, features: D
 
 @dataclass(frozen=True)
 class _Measured:
-    """What the sketch says of u = A s, A = C^(1/2) Q, in whitened coordinates.
+    """The measurements of u = A s, A = C^(1/2) Q, in whitened coordinates.
 
-    With T what g_j and u_i have in common beyond second moments, column j of C^(-1/2) T is
+    With T the dependence of g_j and u_i beyond second moments, column j of C^(-1/2) T is
     -sum over k of Q_k Re(z_j f_k(t_j A_jk)), f_k(x) = x + the derivative of log E exp(i x s_k).
     """
 
@@ -147,10 +146,10 @@ class _Measured:
         sizes = np.diag(self.columns)
         return polar(self.columns * (sizes / (noise + sizes**2 / 4)))
 
-    def farthest(self, Q: Double, told: NDArray[np.bool_]) -> float:
-        """The largest share of another component in a coordinate of u, relative to its own, if either is well known."""
+    def farthest(self, Q: Double, known: NDArray[np.bool_]) -> float:
+        """The largest part of another component in a coordinate of u, relative to its own, if either is well known."""
         A = np.abs(self.root @ Q)
-        others = ~np.eye(len(A), dtype=bool) & (told[:, None] | told)
+        others = ~np.eye(len(A), dtype=bool) & (known[:, None] | known)
         return float(np.max((A / np.maximum(np.diag(A), 1e-9)[:, None])[others], initial=0.0))
 
 
@@ -189,7 +188,7 @@ def _searched(
         fit = least_squares(left, np.zeros(len(lower[0])), args=(Q,), method="lm", xtol=1e-6, max_nfev=30 * k * k)
         found.append((fit.cost, n, turned(fit.x, Q)))
         if progress is not None:
-            progress(f"start {n + 1} of {len(starts)}: misfit {fit.cost:.3g}")
+            progress(f"start {n + 1} of {len(starts)}: residual {fit.cost:.3g}")
     return min(found)[2]
 
 
@@ -199,10 +198,10 @@ def polar(matrix: Double) -> Double:
     return np.asarray(a @ b)
 
 
-FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per deviation; the first suits most
-STREAM_FREQUENCIES = (0.25,)  # The wave is then near cumulants, which find components of any scale and rotation.
+FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per standard deviation; the first suits most
+STREAM_FREQUENCIES = (0.25,)  # Such waves are nearly cumulants, which find components of any scale and rotation.
 PHASES = np.arange(8) * np.pi / 8
-CLEARLY_LESS = 0.9  # A later wave must have less than this share of the variance, which a sample gives roughly.
+CLEARLY_LESS = 0.9  # A later wave must have a variance smaller by this factor, as a sample estimates it roughly.
 STARTS, STEPS = 3, 4
 LEAST_RELATIVE_VARIANCE = 1e-9  # of a direction, in deviations of the columns
 
@@ -239,7 +238,7 @@ def cumulant_features(
 
 
 def _whitening(rows: Double, n_components: int | None) -> Double:
-    """Directions of largest variance, scaled to variance 1, without those in which rows do not vary."""
+    """Directions of largest variance, scaled to variance 1; rows must vary in them."""
     covariance = np.atleast_2d(np.cov(rows.T, bias=True))
     scale = np.sqrt(np.diag(covariance))
     if not np.any(scale > 0):
@@ -251,7 +250,7 @@ def _whitening(rows: Double, n_components: int | None) -> Double:
     k = len(values) if n_components is None else min(n_components, len(values))
     if k == len(scale):
         return np.asarray((vectors / np.sqrt(values)).T / scale)
-    # within the directions in which rows vary, so that the pseudo-inverse mixes
+    # within the directions in which rows vary, so that the pseudo-inverse is the mixing matrix
     within = np.linalg.qr(scale[:, None] * vectors)[0]
     values, vectors = np.linalg.eigh(within.T @ covariance @ within)
     return np.asarray((within @ vectors[:, -k:] / np.sqrt(values[-k:])).T)
@@ -260,7 +259,7 @@ def _whitening(rows: Double, n_components: int | None) -> Double:
 def _separated(
     y: Double, grid: tuple[float, ...], rng: np.random.Generator
 ) -> tuple[float, Double, tuple[Double, Double, Double]]:
-    """Components of whitened rows: those of FastICA, improved with the waves that measure them best.
+    """Components of whitened rows: those of FastICA, refined with the waves that measure them best.
 
     Returns their error, the rotation, and the waves' frequencies, phases and noise.
     """
@@ -304,21 +303,22 @@ def _tuned(u: Double, grid: tuple[float, ...]) -> Double:
     return best
 
 
-MOST_FEATURES = 2000  # of the operator: more would take minutes
+MOST_FEATURES = 2000  # of the operator: errors of more would take minutes
 
 
 def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of components, of the mixing matrix and of means, from kept rows."""
+    """Standard errors of components, of the mixing matrix and of means, from the sketch's sample of rows."""
     sample = SampledRows.of(sketch)
     if sketch.ledger is not None:
-        return ErrorBars(withheld="a private sketch does not tell how components vary: there is no remedy yet")
+        return ErrorBars(withheld="a private sketch does not determine how components vary: there is no remedy yet")
     if sample is None:
         return ErrorBars(withheld="errors of independent components need rows: fit rows, or a sketch that keeps some")
     errors = {"mean_": np.sqrt(sample.variances(sample.rows - Moments.of(sketch, "ICA").mean))}
     if found.far:
         return ErrorBars(errors, "the operator was designed for other components: design it on rows from all over")
     parts: Any = [needed_part(sketch, kind, _needed()) for kind in (SecondMoments, CumulantFeatures)]
-    (moments, cumulants), mean = (part.operator for part in parts), np.concatenate([part.mean for part in parts])
+    moments, cumulants = (part.operator for part in parts)
+    mean = np.concatenate([part.mean for part in parts])
     if len(mean) > MOST_FEATURES:
         return ErrorBars(errors, "errors of so many components would take minutes: ask for fewer components")
     matches = found.components @ np.linalg.pinv(unmixing_of(moments, cumulants, mean))
@@ -342,14 +342,14 @@ def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Genera
 class SketchICA(LinearCoordinates):
     """Independent components from one pass over the rows, or from a sketch alone.
 
-    The rows are taken for mixtures x = mixing s + mean of independent sources s. The sketch holds second moments, and
-    k^2 + 2 k generalised cumulants of k components that a sample tells roughly.
+    The model is x = mixing s + mean, with independent sources s. The sketch holds second moments, and k^2 + 2 k
+    generalised cumulants of k components that are estimated roughly from a sample.
 
     Parameters
     ----------
     n_components : number of components; None means as many as directions in which the sample varies.
     bounds : lowest and highest value of each column, as in `SketchPCA`.
-    random_state : seed of the sample, and of the starts of the search for its components.
+    random_state : seed of the sample and of the search.
     n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
@@ -357,10 +357,10 @@ class SketchICA(LinearCoordinates):
     components_ : array (n_components, columns): s = components_ (x - mean_), the least Gaussian first.
     mixing_ : array (columns, n_components), the pseudo-inverse of components_.
     mean_ : of each column.
-    standard_errors_ : of "components_", "mixing_" and "mean_", by these names (see `intervals`), whatever the sources'
-        laws, from 4000 rows that `fit` keeps beside the sketch, or a sketch of a design with rows; without rows there
-        are none. NaN for components that may be Gaussian, where there are several.
-    whitening_ : array (n_components, columns), of which components_ is a rotation.
+    standard_errors_ : of "components_", "mixing_" and "mean_", by these names (see `intervals`), for any distributions
+        of the sources. They need a sketch with a sample of rows, as `fit` draws one of 4000. NaN for components that
+        may be Gaussian, where there are several.
+    whitening_ : array (n_components, columns); components_ is a rotation of it.
     evidence_ : of each component, one over the standard error of its angle towards a Gaussian one, in radians. Below
         12 it may be Gaussian itself.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
@@ -392,30 +392,23 @@ class SketchICA(LinearCoordinates):
         if self.n_components is not None and self.n_components != len(found.components):
             asked = Parameter("n_components", self.n_components)
             raise InvalidValueError(f"the sketch's operator is for {len(found.components)} components, not {asked}")
-        for doubt in _doubts(found, everything=self.n_components is None):
-            warn_caller(doubt)
+        if len(found.alike) > 1:
+            warn_caller(
+                f"{len(found.alike)} of {len(found.components)} components may be Gaussian, and cannot be "
+                "distinguished from mixtures of each other: give more rows, or use the others alone"
+            )
+        if found.far:
+            warn_caller(
+                "the components are far from those that the operator was designed for, and may be rough: design it on "
+                "rows from all over the data"
+            )
+        if found.missed and self.n_components is None:
+            warn_caller(
+                "the rows vary in directions in which those that the operator was designed on did not, and these are "
+                "left out: design it on rows from all over the data"
+            )
         self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
         return found
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         return independent_errors(state.sketch, state.model, rng)
-
-
-def _doubts(found: Independent, *, everything: bool) -> Iterator[str]:
-    """What may be wrong with the components."""
-    k, alike = len(found.components), len(found.alike)
-    if alike > 1:
-        yield (
-            f"{alike} of {k} components may be Gaussian, and such cannot be told from mixtures of each other: give "
-            "more rows, or use the others alone"
-        )
-    if found.far:
-        yield (
-            "the components are far from those that the operator was designed for, and may be rough: design it on rows "
-            "from all over the data"
-        )
-    if found.missed and everything:
-        yield (
-            "the rows vary in directions in which those that the operator was designed on did not, and these are left "
-            "out: design it on rows from all over the data"
-        )

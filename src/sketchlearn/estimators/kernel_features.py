@@ -25,28 +25,29 @@ REAL_WAVES = {"square": Square(complex=False), "sawtooth": Sawtooth(complex=Fals
 
 @dataclass(eq=False, repr=False)
 class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Random periodic features in pairs: full precision to train with, one bit each for queries.
+    """Pairs of random periodic features: full precision for training, one bit each for queries.
 
-    Features of a row y are g(omega_j . y + xi_j), those of a query x f(omega_j . x + xi_j), with the same random
-    frequencies and dither. Scaled as they are here, the mean of their inner product is the kernel of the law,
-    undistorted while one of the waves is a cosine; with `law=None`, exp(-|x - y|^2 / (2 scale^2)).
+    The features of a row y are g(omega_j . y + xi_j), those of a query x are f(omega_j . x + xi_j), with the same
+    random frequencies and dither. The expected inner product of the scaled features is the kernel of the frequency
+    distribution, undistorted if f or g is a cosine; with `law=None`, it is exp(-|x - y|^2 / (2 scale^2)).
 
     Parameters
     ----------
-    n_components : number m of frequencies, and of features (twice as many if the waves are complex).
+    n_components : number m of frequencies, and of features (twice as many for complex waves).
     scale : of the Gaussian kernel, in the units of the data.
-    law : law of `sketchlearn.features.frequencies` in place of Gaussian(scale), for other kernels.
-    wave : g, the wave of `transform`: "cosine" (default; in phase with the query's), "softened" (a smooth wave near the
-        query's: the kernel is distorted, but models with few features predict much better), "square", "sawtooth" or
-        "triangle", which mean the real ones, or a wave of `sketchlearn.features.waves`.
-    query : f, the wave of queries, as `wave`; square waves can be packed, and quantized ones, of 2 to 8 bits.
+    law : frequency distribution of `sketchlearn.features.frequencies`, for other kernels than the Gaussian one.
+    wave : g, the periodic nonlinearity of `transform`: "cosine" (in phase with the query's), "softened" (a smooth wave
+        near the query's, which distorts the kernel, but improves the predictions of models with few features),
+        "square", "sawtooth" or "triangle", which are real, or a wave of `sketchlearn.features.waves`.
+    query : f, the periodic nonlinearity of queries, as `wave`; square waves can be packed, as can quantized ones of 2
+        to 8 bits.
     random_state : seed of the frequencies and the dither.
     n_jobs : threads; None means all cores.
 
     Attributes
     ----------
     operator_, query_operator_ : `FourierFeatures` of the two waves; `save_design` writes the latter for a device.
-    query_factor_ : what +1 of a query's sign stands for.
+    query_factor_ : the value of a positive sign of a query.
 
     Examples
     --------
@@ -73,7 +74,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> PeriodicFeatures:  # noqa: ARG002
-        """Draws frequencies for the columns of X; phases are taken from its mean."""
+        """Draws frequencies for the columns of X; phases are relative to its mean."""
         m = whole("n_components", self.n_components, most=2**31)
         law = Gaussian(positive("scale", self.scale)) if self.law is None else self.law
         if isinstance(law, Law) and law.weighted:
@@ -97,17 +98,17 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._columns(self.operator_, rows) / (self._pair.size * np.sqrt(self.operator_.n_frequencies))
 
     def transform_queries(self, X: Any) -> Double:
-        """Features as queries have them, scaled so that products with `transform` are the kernel.
+        """Features of queries, scaled so that products with those of `transform` estimate the kernel.
 
-        A model that has few of them is better trained on these: it then knows what queries look like.
+        With few features, a model should be trained on these.
         """
         rows = self._rows(X)
         return self._columns(self.query_operator_, rows) * self.query_factor_
 
     def pack(self, X: Any) -> PackedBits:
-        """The queries' signs, one bit each; `transform_queries` has them times `query_factor_`.
+        """The signs of queries, one bit each; `transform_queries` returns them times `query_factor_`.
 
-        Quantized waves have more bits: those of a feature are the signs of its powers of two.
+        Quantized waves have several bits per feature: the signs of its powers of two.
         """
         return self.query_operator_.pack(self._rows(X), n_jobs=self.n_jobs)
 
@@ -132,9 +133,9 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return np.asarray(np.asarray(model.classes_)[which])
 
     def kernel(self, X: Any, Y: Any = None) -> Double:
-        """The kernel that products of the features of queries X and rows Y (default X) estimate; 1 at no distance.
+        """The expected inner product of the features of queries X and rows Y (default X); 1 at distance 0.
 
-        sum over k of F_k conj(G_k) kappa(k (x - y)), of which coefficients of 0.001 in all may be left out.
+        It is sum over k of F_k conj(G_k) kappa(k (x - y)), up to coefficients of 0.001 in all.
         """
         rows = self._rows(X)
         law, d = self.operator_.law, self.n_features_in_
@@ -145,7 +146,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._pair.kernel(lambda r: law.kernel(r, d), distances.astype(np.float64))
 
     def _rows(self, X: Any) -> Any:
-        """An array, or a sparse matrix, which operators make dense block by block."""
+        """An array, or a sparse matrix, which operators densify in blocks."""
         check_is_fitted(self)
         names = tuple(getattr(self, "feature_names_in_", ())) or None
         return checked_array(self, X, names, dtype=[np.float64, np.float32], reset=False)
@@ -162,13 +163,13 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _query(given: str | Wave) -> Wave:
-    """The queries' wave; real if it is named, and one with dither in place of the exponential."""
+    """The wave of queries: named ones are real, and the exponential is replaced by a cosine with dither."""
     wave = wave_from(REAL_WAVES.get(given, given) if isinstance(given, str) else given)
     return FourierSeries(((0.5, 0.0),), complex=True) if wave == Exponential() else wave
 
 
 def _wave(given: str | Wave, query: Wave) -> Wave:
-    """The wave of the rows, which may follow from the queries'."""
+    """The wave of rows, which may depend on that of queries."""
     first = query.coefficient(1)
     if isinstance(given, str) and given == "cosine" and first:
         return FourierSeries(((first.real / (2 * abs(first)), first.imag / (2 * abs(first))),), complex=query.complex)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted, in_digits, warn_caller
-from sketchlearn.core.values import number, positive, whole
+from sketchlearn.core.values import positive, whole
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.model import Document, FittedModel, Known, flag, model_array, saved, scalar
+from sketchlearn.estimators.base.model import Document, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import FittedState, Glimpse
-from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.base.supervised import (
+    FittedRegression,
+    NumberEstimator,
+    check_alpha,
+    positions,
+    shaped_attribute,
+)
 from sketchlearn.estimators.design.column_ranges import box, checked_bounds, origin_of
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
@@ -34,7 +40,7 @@ from sketchlearn.sketch.sums import Sketch
 GRID_SIZE = 61  # penalties that are tried
 LEAST_PENALTY, MOST_PENALTY = 1e-12, 10.0  # relative to the variance of all features together
 TINY = 1e-300
-LEAST_FREEDOM = 0.05  # Shares of the records that are left beside the degrees of freedom: below, scores are a gamble.
+LEAST_FREEDOM = 0.05  # of residual degrees of freedom per record: below, scores are too random
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class RidgePath:
     crosses : covariances of features and targets, (features, targets).
     variances : of the targets.
     count : how many records these are means of.
-    least : the smallest penalty, per record, below which coefficients would follow rounding or a release's noise.
+    least : the smallest penalty per record: below, coefficients would fit rounding errors or a release's noise.
     """
 
     products: Double
@@ -75,16 +81,16 @@ class RidgePath:
         return np.asarray(np.maximum(self.variances - factors @ along**2, 0.0))
 
     def freedom(self, penalty: float) -> float:
-        """Degrees of freedom of the fit, the intercept's included: the trace of the matrix that makes it of targets."""
+        """Degrees of freedom of the fit, with that of the intercept: the trace of the hat matrix."""
         values = self._directions[0]
         return 1.0 + float(np.sum(values / np.maximum(values + penalty, TINY)))
 
     def expected_errors(self, penalty: float, n_rows: float | None = None) -> Double:
-        """The squared error of each target to expect at new records.
+        """The expected squared error of each target at new records.
 
         Generalised cross-validation, |y - Hy|^2 / n / (1 - trace H / n)^2. With `n_rows`, that of a fit of so many
-        records that are like these: what is left over cannot be learned, 1 - trace H / n is in it already, and the
-        coefficients' own errors add trace H / n_rows.
+        similar records: the noise has the variance |y - Hy|^2 / n / (1 - trace H / n), and the coefficients' own errors
+        add trace H / n_rows times that.
         """
         used = self.freedom(penalty) / self.count
         if used > 1 - LEAST_FREEDOM:
@@ -94,7 +100,7 @@ class RidgePath:
         return self.residuals(penalty) / (1 - used) * (1 + self.freedom(penalty) / n_rows)
 
     def score(self, penalty: float, n_rows: float | None = None) -> float:
-        """Expected errors in units of the targets' variances, averaged over those that vary."""
+        """Expected errors relative to the targets' variances, averaged over targets that vary."""
         varying = self.variances > 0
         if not np.any(varying):
             return 0.0
@@ -122,82 +128,61 @@ def _read_waves(name: str, form: Any, known: Known) -> FourierFeatures:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class KernelFit(FittedModel):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelFit(FittedRegression):
     """Targets as sums of features, slopes of the columns, and an intercept."""
 
-    waves: FourierFeatures = saved(_read_waves, lambda operator: operator.to_json())
-    intercepts: Double = model_array("t")
+    waves: FourierFeatures = saved(_read_waves, FourierFeatures.to_json)
     coefficients: Double = model_array("t", "w")
     slopes: Double = model_array("t", "d")  # of columns less the center of the waves
-    r2: Double = model_array("t")  # share of each target's variance that is explained
     expected_errors: Double = model_array("t")  # squared errors to expect at new records
-    penalty: float = scalar()  # as of `sklearn.kernel_ridge.KernelRidge`
     freedom: float = scalar()  # degrees of freedom
-    flat: bool = flag(default=True)  # one target, given without a second dimension
-    #: no target was below or above: rows far from all others were predicted far beyond
+    #: range of the predictions: those of rows far from all others would be far beyond the targets
     lowest: Double | None = model_array("t", optional=True, default=None)
     highest: Double | None = model_array("t", optional=True, default=None)
 
+    proportional = ("coefficients", "slopes")
+
     def check(self) -> None:
-        if self.flat and len(self.intercepts) > 1:
-            raise ValueError("several targets cannot be flat")
+        super().check()
         if (self.lowest is None) != (self.highest is None):
             raise ValueError("lowest and highest belong together")
         if self.lowest is not None and self.highest is not None and np.any(self.lowest > self.highest):
             raise ValueError("the lowest target is above the highest")
 
     def values(self, rows: Double) -> Double:
-        """The targets of each row, (rows, targets)."""
         found = np.empty((len(rows), len(self.intercepts)))
         # contiguous, so that a model that was loaded gives the same bits
         weights, slopes = (np.ascontiguousarray(part.T) for part in (self.coefficients, self.slopes))
         weights = weights / self.waves.wave.unit
-        for some in _parts(len(rows), self.waves.n_sums):
+        for some in gen_batches(len(rows), max(1, NUMBERS_AT_A_TIME // self.waves.n_sums)):
             far = np.flatnonzero(self.waves.beyond(rows[some]) | ~np.all(np.isfinite(rows[some]), axis=1))
-            if len(far):  # a sketch takes them; a prediction would be of another row
+            if len(far):  # A sketch clips them; a prediction would be that of another row.
                 raise ValueError(f"row {some.start + far[0]}, {self.waves.explain_refusal(rows[some.start + far[0]])}")
             integers, _ = self.waves.write_rows(rows[some], kernel.n_threads(None))
             found[some] = integers @ weights + (rows[some] - self.waves.middle) @ slopes + self.intercepts
         return found if self.lowest is None or self.highest is None else np.clip(found, self.lowest, self.highest)
 
-    def within(self, center: Double, reach: Double) -> KernelFit:
-        """The fit of targets that lie no farther than this from a center: nor do their means."""
-        return replace(self, lowest=center - reach, highest=center + reach)
-
-    def in_units(self, widths: Double, centers: Double) -> KernelFit:
-        """The fit of y where this one is of (y - center) / width, of each target."""
+    def in_units(self, widths: Double, centers: Double) -> Self:
         ends = [None if end is None else end * widths + centers for end in (self.lowest, self.highest)]
-        return replace(
-            self,
-            lowest=ends[0],
-            highest=ends[1],
-            intercepts=self.intercepts * widths + centers,
-            coefficients=self.coefficients * widths[:, None],
-            slopes=self.slopes * widths[:, None],
-            expected_errors=self.expected_errors * widths**2,
-        )
-
-
-def _parts(n_rows: int, width: int) -> Iterator[slice]:
-    step = max(1, NUMBERS_AT_A_TIME // width)
-    return (slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step))
+        found = super().in_units(widths, centers)
+        return replace(found, lowest=ends[0], highest=ends[1], expected_errors=self.expected_errors * widths**2)
 
 
 @dataclass(frozen=True)
 class KernelProblem:
     """The regression of targets on features and columns: their moments, in units of equal penalty.
 
-    The kernel is that of the waves' law plus (x - mean)' (x' - mean) / d, in deviations of the columns, so that what is
-    linear in them needs no features.
+    The kernel is that of the frequency distribution plus (x - mean)' (x' - mean) / d, in deviations of the columns, so
+    that linear dependence needs no features.
     """
 
     waves: FourierFeatures
-    units: Double  # of features and columns: what is penalised is the coefficient of a value in this unit
+    units: Double  # of features and columns: coefficients are penalised in these units
     means: Double  # of features and columns
     target_means: Double
     path: RidgePath
-    raised: bool = False  # whether the noise of a release keeps the penalty up
+    raised: bool = False  # whether the noise of a release bounds the penalty from below
 
     @classmethod
     def of(cls, moments: Moments, operator: FeatureMoments, targets: tuple[int, ...]) -> KernelProblem:
@@ -205,7 +190,7 @@ class KernelProblem:
         at = [operator.n_waves + target for target in targets]
         covariance, variances = moments.covariance, np.diag(moments.covariance)[at]
         features = [i for i in range(len(moments.mean)) if i not in at]
-        known = variances > (2 * moments.rounding[at]) ** 2  # targets that never change have nothing to explain
+        known = variances > (2 * moments.rounding[at]) ** 2  # constant targets count as explained
         crosses = covariance[np.ix_(features, at)] * known
         return cls._of(moments, operator.waves, features, crosses, variances * known, moments.mean[at])
 
@@ -261,10 +246,9 @@ class KernelProblem:
 
 
 def inverse_units(deviations: Double, n_frequencies: int, n_waves: int) -> Double:
-    """What features, and columns of these deviations, are multiplied by before coefficients are penalised alike.
+    """Factors of the features, and of columns with these standard deviations, whose coefficients are penalised alike.
 
-    Features become those whose products are the kernel, columns deviations over sqrt(d); columns that never change
-    vanish.
+    Products of the scaled features are the kernel; columns have standard deviation 1 / sqrt(d), or are 0 if constant.
     """
     alive = deviations > 0
     columns = np.where(alive, 1 / np.where(alive, deviations * np.sqrt(len(deviations)), 1.0), 0.0)
@@ -277,12 +261,12 @@ def _norm(sizes: Double) -> float:
 
 
 FREQUENCIES, FEWEST_FREQUENCIES = 300, 50
-WIDTHS = np.geomspace(0.2, 4.0, 8)  # that are tried, in typical distances of rows from their mean
-DECLARED_WIDTH = 1.0  # where there are no rows to try widths on
-ROUNDS = 2  # of weighing the columns by the fit before; a third one changed errors by less than 0.2 %
-LEAST_WEIGHT = 0.02  # of a column, relative to the mean: no column is left out for good
+WIDTHS = np.geomspace(0.2, 4.0, 8)  # tried widths, in typical distances of rows from their mean
+DECLARED_WIDTH = 1.0  # without rows
+ROUNDS = 2  # of weighting the columns by the previous fit; a third one changed errors by less than 0.2 %
+LEAST_WEIGHT = 0.02  # of a column, relative to the mean, so that no column is lost
 ROUND_ROWS, ROUND_FREQUENCIES = 2500, 150  # Weights of columns need fewer of both than widths.
-LATER_ROWS = 20  # Where nobody knows how many rows there will be: so many times as many as in a full sample.
+LATER_ROWS = 20  # assumed ratio of all rows to a full sample, where their number is unknown
 
 
 def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
@@ -295,7 +279,7 @@ def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
 def waves_in_box(
     low: Double, high: Double, n_frequencies: int, scale: float | None, seed: int, columns: tuple[str, ...] | None
 ) -> FourierFeatures:
-    """Features for columns of which nothing but their range is known."""
+    """Features for columns with a known range."""
     units, d = (high - low) / math.sqrt(12), len(low)  # deviations of values anywhere in the range
     width = DECLARED_WIDTH * math.sqrt(d) if scale is None else scale
     return _waves((low + high) / 2, units, n_frequencies, width, seed, columns)
@@ -310,10 +294,10 @@ def waves_on_sample(
     seed: int,
     columns: tuple[str, ...] | None,
 ) -> FourierFeatures:
-    """The features of least error to expect at new rows, once `n_rows` rows like the sample's were learned from.
+    """The features with the least expected error at new rows, for a fit of `n_rows` rows like those of the sample.
 
-    Columns in whose direction the target bends count more: their weights are the variances of the slopes of a first
-    fit, found anew from the second. Beside these weights, equal ones are tried.
+    Columns along which the target is nonlinear count more: their weights are the variances of the slopes of a first
+    fit, and then of a second. Equal weights are tried, too.
     """
     center, units = rows.mean(axis=0), deviations(rows)
     if scale is not None:
@@ -358,12 +342,12 @@ class Trial:
         return Trial(rows, targets, self.frequencies[:, :ROUND_FREQUENCIES])
 
     def best_width(self, weights: Double, n_rows: int | None = None) -> tuple[float, float]:
-        """The least score and its width, for weights of the columns; of a fit of the sample, or of so many rows."""
+        """The least score and its width, for weights of the columns: of a fit of the sample, or of so many rows."""
         paths = ((self._path(weights, width)[0], width) for width in self._widths(weights))
         return min((path.score(path.best_penalty(n_rows), n_rows), width) for path, width in paths)
 
     def weights(self) -> Double:
-        """What each column counts, 1 on average: the variance of the fit's slope along it."""
+        """The weight of each column, 1 on average: the variance of the fit's slope along it."""
         weights = np.ones(self.rows.shape[1])
         for _ in range(ROUNDS):
             _, width = self.best_width(weights)
@@ -385,7 +369,7 @@ class Trial:
         return WIDTHS * math.sqrt(float(np.sum(weights * self.rows.var(axis=0))) or 1.0)
 
     def _path(self, weights: Double, width: float) -> tuple[RidgePath, Double]:
-        """The regression on features of a width and on the columns; and what these are multiplied by."""
+        """The regression on features of a width and on the columns; and the factors of these."""
         phases = self.rows @ (self.frequencies * (np.sqrt(weights) / width)[:, None])
         features = np.hstack([np.cos(phases), np.sin(phases), self.rows])
         features -= features.mean(axis=0)
@@ -403,20 +387,21 @@ def _need() -> str:
 
 @dataclass(eq=False, repr=False)
 class SketchKernelRegressor(NumberEstimator):
-    """Kernel ridge regression from one pass over the rows, or from a sketch alone: E[y | x], of whatever shape.
+    """Kernel ridge regression from one pass over the rows, or from a sketch alone: an estimate of E[y | x].
 
-    The target is a sum of random Fourier features of the row, of slopes and of an intercept, fitted by least squares
-    with a penalty: kernel ridge regression with the kernel exp(-|x - x'|^2 / (2 scale^2)) + x'x' / d, as far as the
-    features go. Their products with each other and with the target are exact sums, so that the fit is that of all rows.
-    Columns count in units of their deviations, and more where the target bends along them.
+    The target is a sum of random Fourier features of the row, of slopes and of an intercept, fitted by penalised least
+    squares. It approximates kernel ridge regression with the kernel exp(-|x - x'|^2 / (2 scale^2)) + x'x' / d. Products
+    of the features with each other and with the target are exact sums, so that the fit is that of all rows. Columns
+    count in units of their standard deviations, and more if the target is nonlinear along them.
 
     Parameters
     ----------
-    alpha : the penalty, as of `sklearn.kernel_ridge.KernelRidge`; "gcv" takes the one of least generalised
-        cross-validation, which needs no more than the sketch.
-    n_frequencies : of the features, two for each. None means 300, fewer for fewer than 600 rows. Time and the sketch's
-        size grow with its square: 300 frequencies of 8 columns are 1.5 MB.
-    scale : the kernel's width, in deviations of the columns. None finds it, and weights of the columns, on a sample.
+    alpha : the penalty, as of `sklearn.kernel_ridge.KernelRidge`; "gcv" means the one of least generalised
+        cross-validation error, which the sketch determines.
+    n_frequencies : number of frequencies, with two features each. None means 300, fewer for fewer than 600 rows. Time
+        and the sketch's size grow with its square: 300 frequencies of 8 columns are 1.5 MB.
+    scale : the kernel's width, in standard deviations of the columns. None means that it is chosen on a sample, with
+        weights of the columns.
     bounds : lowest and highest value of each column (the features', then the targets'), as in `SketchLinearRegression`.
     random_state : seed of the frequencies and of the sample.
     n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
@@ -424,10 +409,10 @@ class SketchKernelRegressor(NumberEstimator):
     Attributes
     ----------
     alpha_ : the penalty that was used.
-    r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
-    error_variance_ : the mean squared error to expect at new rows, by generalised cross-validation; one number, or one
-        per target.
-    degrees_of_freedom_ : of the fit: how many coefficients it is worth.
+    r2_ : coefficient of determination of the sketched rows, as `score` has it.
+    error_variance_ : the expected squared error at new rows, by generalised cross-validation; one number, or one per
+        target.
+    degrees_of_freedom_ : effective degrees of freedom of the fit.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
 
     Examples
@@ -463,23 +448,12 @@ class SketchKernelRegressor(NumberEstimator):
             whole("n_frequencies", self.n_frequencies)
         if self.scale is not None:
             positive("scale", self.scale)
-        if isinstance(self.alpha, str) and self.alpha == "gcv":
-            return
-        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
-            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The features and the range of values are chosen on the first 5000 rows, the range with much room; a later row
-        beyond it is refused.
-        """
-        return super().partial_fit(X, y, sample_weight)
+        check_alpha(self.alpha)
 
     def fit_sketch(self, sketch: Sketch, *, targets: Any = None) -> Self:
         """Learns from a sketch alone: of `design(..., task="kernel")`'s operator, or of another such estimator.
 
-        The targets are the columns that the features do not see; others, if they are given, are refused.
+        The targets are the columns that the features do not use; other `targets` are refused.
         """
         state = self._state_of(sketch)
         part = needed_part(sketch, FeatureMoments, _need())
@@ -487,9 +461,7 @@ class SketchKernelRegressor(NumberEstimator):
         found = targets_of(operator)
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
             raise ValueError("the sketch was designed for other targets: leave them out")
-        target_numbers(operator.columns, found)
-        table = replace(state.table, targets=found, flat=len(found) == 1)
-        return self._learn(replace(state, table=table), self._generator())
+        return self._learn_targets(state, found)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FeatureMoments:
         targets, d = list(glimpse.targets), glimpse.rows.shape[1]
@@ -520,10 +492,8 @@ class SketchKernelRegressor(NumberEstimator):
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
         warn_of_doubts(problem, fit)
         at = list(table.targets)
-        fit = fit.within(operator.middle[at], np.array(operator.bound)[at])
-        numbers = target_numbers(table.columns, table.targets)
-        if numbers:
-            fit = fit.in_units(np.array([n.width for n in numbers]), np.array([n.center for n in numbers]))
+        center, reach = operator.middle[at], np.array(operator.bound)[at]
+        fit = self._in_table_units(replace(fit, lowest=center - reach, highest=center + reach), table)
         found = f"R^2 {float(np.mean(fit.r2)):.6g}, {in_digits(fit.freedom, 3)} degrees of freedom"
         self._say(f"{found}, from {counted(part.count, 'record')}")
         return fit
@@ -537,25 +507,18 @@ class SketchKernelRegressor(NumberEstimator):
     def parameters_of(cls, model: KernelFit) -> Document:
         return {"alpha": model.penalty}
 
-    def predict(self, X: Any) -> Double:
-        """The targets of each row."""
-        fit = self.fitted_model()
-        parts = [fit.values(rows) for rows in self.row_blocks(X, np.float64)]
-        values = np.concatenate([np.empty((0, len(fit.intercepts))), *parts])
-        return values[:, 0] if fit.flat else values
-
 
 def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
-    """The columns that the features of an operator do not see."""
+    """The columns that the features of an operator do not use."""
     seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
     found = tuple(i for i in range(operator.n_features) if i not in seen)
     if not found:
-        raise ValueError(f"the features of this sketch see all columns, and none is left as a target: {_need()}")
+        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {_need()}")
     return found
 
 
 def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
-    """Warns of fits that explain nothing, or less than they could."""
+    """Warns of fits without predictive value."""
     varying = problem.path.variances > 0
     unexplained = fit.expected_errors[varying] / problem.path.variances[varying]
     if problem.raised:
@@ -567,5 +530,5 @@ def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
     elif np.any(unexplained >= 1.0):
         warn_caller(
             "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
-            "columns, or there are too few rows to tell"
+            "columns, or there are too few rows"
         )

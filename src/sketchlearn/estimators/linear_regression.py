@@ -11,12 +11,18 @@ from scipy.optimize import minimize_scalar
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import either
 from sketchlearn.core.messages import counted, warn_caller
-from sketchlearn.core.values import number, whole
+from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.model import Document, FittedModel, flag, integer, model_array, scalar
+from sketchlearn.estimators.base.model import Document, integer, model_array
 from sketchlearn.estimators.base.state import FittedState, Glimpse, SketchedTable
-from sketchlearn.estimators.base.supervised import NumberEstimator, positions, shaped_attribute, target_numbers
+from sketchlearn.estimators.base.supervised import (
+    FittedRegression,
+    NumberEstimator,
+    check_alpha,
+    positions,
+    shaped_attribute,
+)
 from sketchlearn.estimators.design.column_ranges import keeping_rows, second_moments
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.errors.components import ProductForms
@@ -27,39 +33,24 @@ from sketchlearn.rows.schemas.columns import Category
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.sums import Sketch, heaviest_record
 
-LEAST_FREEDOM = 1e-9  # A row of so much leverage, or more, lies on the fit whatever its target is.
-GRID_SIZE = 33  # penalties that are tried before the best one is refined
+LEAST_FREEDOM = 1e-9  # of a row or a record: a row of leverage 1 lies on the fit, whatever its target
+GRID_SIZE = 33  # tried penalties, before the best one is refined
 LEAST_PENALTY, MOST_PENALTY = 1e-9, 1e3  # per record, relative to the mean variance of the features
 
 
-@dataclass(frozen=True, eq=False)
-class LinearFit(FittedModel):
-    """Coefficients of a linear regression of several targets, and how well they are known."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearFit(FittedRegression):
+    """Coefficients of a linear regression of several targets, and their standard errors."""
 
-    intercepts: Double = model_array("t")
     coefficients: Double = model_array("t", "d")
     standard_errors: Double = model_array("t", "d", unknown=-1.0)
     intercept_errors: Double = model_array("t", unknown=-1.0)
-    r2: Double = model_array("t")  # share of each target's variance that is explained
-    penalty: float = scalar()  # what was added to the diagonal of the sum of products
     rank: int = integer(0, "d")  # of the features' products, as far as rounding, or a release's noise, allows
-    flat: bool = flag(default=True)  # one target, given without a second dimension
 
-    def check(self) -> None:
-        if self.flat and len(self.intercepts) > 1:
-            raise ValueError("several targets cannot be flat")
+    proportional = ("coefficients", "standard_errors", "intercept_errors")
 
-    def in_unit(self, target: int, width: float, center: float) -> LinearFit:
-        """The fit of y where this one is of (y - center) / width, for one of the targets."""
-        scale, shift = (np.full(len(self.intercepts), value) for value in (1.0, 0.0))
-        scale[target], shift[target] = width, center
-        return replace(
-            self,
-            intercepts=self.intercepts * scale + shift,
-            coefficients=self.coefficients * scale[:, None],
-            standard_errors=self.standard_errors * scale[:, None],
-            intercept_errors=self.intercept_errors * scale,
-        )
+    def values(self, rows: Double) -> Double:
+        return np.asarray(rows @ self.coefficients.T + self.intercepts)
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ class Regression:
     products: Double  # of all columns
     gram: Double  # products of the features
     variances: Double  # of the targets
-    hidden: int  # directions of the features that vary less than the noise; they are taken to vary as much
+    hidden: int  # directions of the features that vary less than the noise; their variance is raised to it
 
     @classmethod
     def of(cls, moments: Moments, targets: tuple[int, ...], *, intercept: bool) -> Regression:
@@ -116,9 +107,9 @@ class Regression:
         )
 
     def influences(self, coefficients: Double, intercepts: Double, inverse: Double) -> list[ProductForms]:
-        """Of each target: what a row adds to its coefficients and intercept, to first order.
+        """The influence of a row on the coefficients and the intercept of each target, to first order.
 
-        The solution of A beta = b moves by A^-1 times the mean of features times residuals.
+        The solution of A beta = b changes by A^-1 times the mean of features times residuals.
         """
         d, columns = len(self.products), list(self.features)
         mean = self.moments.mean[columns]
@@ -135,9 +126,9 @@ class Regression:
         return forms
 
     def robust_errors(self, fit: LinearFit, sample: SampledRows) -> tuple[Double, Double]:
-        """Standard errors of coefficients and intercepts that hold whatever the errors' law: HC3.
+        """Heteroskedasticity-consistent standard errors of coefficients and intercepts: HC3.
 
-        Residuals of rows are divided by 1 - leverage, as if the row had not been there (MacKinnon and White 1985).
+        Residuals of rows are divided by 1 - leverage (MacKinnon and White 1985).
         """
         inverse = self._inverse(fit.penalty)[0]
         away = sample.rows[:, list(self.features)] - self.moments.mean[list(self.features)] * self.intercept
@@ -148,13 +139,13 @@ class Regression:
         return errors[:, :-1], errors[:, -1]
 
     def _released(self, coefficients: Double, intercepts: Double, inverse: Double) -> tuple[Double, Double]:
-        """Variances of coefficients and intercepts that are due to the noise of a release."""
+        """Variances of coefficients and intercepts due to the noise of a release."""
         forms = self.influences(coefficients, intercepts, inverse)
         variances = np.array([one.released(self.moments) for one in forms])
         return variances[:, :-1], variances[:, -1]
 
     def hidden_by_noise(self, fit: LinearFit) -> bool:
-        """Whether no target has coefficients of more than twice the deviation that a private release gives them."""
+        """Whether no target has coefficients above twice the standard error due to the noise of a release."""
         if self.noise is None:
             return False
         size = self.noise.bound[list(self.features)]
@@ -162,9 +153,10 @@ class Regression:
         return bool(np.all(fit.coefficients**2 @ size**2 < 4 * (released @ size**2)))
 
     def best_penalty(self) -> float:
-        """The penalty of least generalised cross-validation: n |y - Hy|^2 / (n - trace H)^2, summed over targets.
+        """The penalty of least generalised cross-validation error n |y - Hy|^2 / (n - trace H)^2, summed over targets.
 
-        Each target counts in units of its variance. From a private sketch, no less than what balances its noise.
+        Each target counts in units of its variance. For private sketches there is a lower bound that balances the
+        noise.
         """
         typical = float(np.trace(self.gram)) / max(len(self.features), 1) * self.moments.count
         if typical <= 0:
@@ -199,7 +191,7 @@ class Regression:
         return coefficients, np.maximum(np.sum((both @ self.products) * both, axis=1), 0.0)
 
     def _inverse(self, penalty: float) -> tuple[Double, int]:
-        """Of gram + penalty, without directions that are known no better than their rounding; and how many are left."""
+        """The inverse of gram + penalty, without directions that are as small as their rounding; and its rank."""
         gram, rounding = self.gram, self.moments.rounding[list(self.features)]
         matrix = gram + penalty / self.moments.count * np.eye(len(gram))
         unit = np.sqrt(np.maximum(np.diag(matrix), 0.0))
@@ -209,7 +201,7 @@ class Regression:
             return inverse, 0
         unit, relative = unit[alive], rounding[alive] / unit[alive]
         values, vectors = np.linalg.eigh(matrix[np.ix_(alive, alive)] / np.outer(unit, unit))
-        # the norm of a matrix of independent errors
+        # The spectral norm of a matrix of independent errors.
         error = 2 * float(np.max(relative)) * float(np.linalg.norm(relative)) + len(gram) * np.finfo(np.float64).eps
         kept = values > 2 * error
         root = vectors[:, kept] / np.sqrt(values[kept]) / unit[:, None]
@@ -217,7 +209,7 @@ class Regression:
         return inverse, int(np.sum(kept))
 
     def _explained(self, residuals: Double) -> Double:
-        """R^2 as scikit-learn has it: a target that never changes is explained wholly or not at all."""
+        """R^2 as scikit-learn defines it: 1 or 0 for constant targets."""
         variances, least = self.variances, (2 * self.moments.rounding[list(self.targets)]) ** 2
         constant = variances <= least
         explained = 1 - residuals / np.where(constant, 1.0, variances)
@@ -228,6 +220,7 @@ class Regression:
 
 EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
 EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
+TOO_FEW_RECORDS = "some rows lie on the fit whatever their target is, as there are so few: learn from more"
 
 
 @dataclass(eq=False, repr=False)
@@ -235,28 +228,28 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
     """Ordinary least squares from one pass over the rows, or from a sketch of second moments alone.
 
     The coefficients are those of `sklearn.linear_model.LinearRegression`, up to the rounding of products to 2^-31 of
-    the bounds. Columns that others determine get the smallest coefficients that fit, with a warning.
+    the bounds. Collinear columns get the smallest coefficients that fit, with a warning.
 
     Parameters
     ----------
     fit_intercept : whether there is an intercept.
     bounds : lowest and highest value of each column (the features', then the targets'), as a pair of numbers or of
-        lists. By default arrays are looked through; for files a sample tells, with room for values 8 times as far from
-        their mean, and for streams the first rows, with room for 32 times.
-    random_state : seed of the sample that tells the range of files.
+        lists. By default the range is found in arrays; for files it is that of a sample, times 8, and for streams that
+        of the first rows, times 32. Later values beyond it are refused.
+    random_state : seed of the sample that gives the range of files.
     n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features, and targets stay
-        numbers. The numbers of a category add up to one, so that its coefficients tell of differences between levels.
+        numbers. The numbers of a category add up to one, so that only differences of its coefficients matter.
 
     Attributes
     ----------
     coef_ : array (columns,), or (targets, columns) for several targets.
     intercept_ : number, or array (targets,).
-    standard_errors_ : of "coef_" and "intercept_", by these names and of the same shapes (see `intervals`). They hold
-        whatever law the errors have, of unequal variances and heavy tails too (HC3), from 4000 rows that `fit` keeps
-        beside the sketch, or a sketch of a design with rows. From a sketch without rows they are the textbook's, for
-        errors of equal variance, which `error_bars().premise` says; from a private one, with what its noise adds.
-    r2_ : share of the targets' variance that is explained in the rows that were sketched: what `score` would say.
-    rank_ : number of directions of the features that the rows tell apart.
+    standard_errors_ : of "coef_" and "intercept_", by these names and of the same shapes (see `intervals`). They are
+        heteroskedasticity-consistent (HC3) if the sketch has a sample of rows, as `fit` draws one of 4000. Otherwise
+        they are for errors of equal variance, as `error_bars().premise` says; those of private sketches include the
+        noise.
+    r2_ : coefficient of determination of the sketched rows, as `score` has it.
+    rank_ : rank of the features.
     sketch_ : the sketch of features and targets; it can be saved, merged, updated and given to `fit_sketch`.
 
     Examples
@@ -277,13 +270,6 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
     coef_ = shaped_attribute("coefficients")
     intercept_ = shaped_attribute("intercepts")
     rank_ = model_attribute("rank")
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The range of values is taken from the first 5000 rows, with much room; a later row beyond it is refused.
-        """
-        return super().partial_fit(X, y, sample_weight)
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
         return {"task": "moments"}
@@ -306,16 +292,15 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
         else:
             found = positions(targets, operator.columns, d)
-        target_numbers(operator.columns, found)
-        table = replace(state.table, targets=found, flat=len(found) == 1)
-        return self._learn(replace(state, table=table), self._generator())
+        return self._learn_targets(state, found)
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
         return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         regression, table = self._regression(state), state.table
-        fit = self._in_table_units(replace(self._solve(regression), flat=table.flat), table)
+        fit = replace(self._solve(regression), flat=table.flat)
+        fit = self._in_table_units(fit, table, centered=self.fit_intercept)
         short = len(regression.features) - fit.rank
         if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
             what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
@@ -326,21 +311,13 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             )
         elif regression.noise is None and short > _redundant(table, regression.moments) and not fit.penalty:
             warn_caller(
-                f"the features are singular: the records tell only {fit.rank} of {len(regression.features)} directions "
-                "apart (columns that never change, or that others determine); the smallest coefficients that fit are "
-                "taken, and standard errors are of those. "
-                + either("SketchRidge, or fewer columns,", "--alpha gcv, or fewer columns,")
-                + " may serve better",
+                f"the features are singular: their rank is {fit.rank} of {len(regression.features)} (some columns are "
+                "constant, or determined by others); the smallest coefficients that fit are taken, with their standard "
+                f"errors. Consider {either('SketchRidge', '--alpha gcv')}, or fewer columns",
             )
         self._say(
             f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"
         )
-        return fit
-
-    def _in_table_units(self, fit: LinearFit, table: SketchedTable) -> LinearFit:
-        """The fit of targets as the table has them, where a schema standardised them."""
-        for i, target in enumerate(target_numbers(table.columns, table.targets)):
-            fit = fit.in_unit(i, target.width, target.center if self.fit_intercept else 0.0)
         return fit
 
     def _regression(self, state: FittedState) -> Regression:
@@ -348,41 +325,27 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         return Regression.of(moments, state.table.targets, intercept=bool(self.fit_intercept))
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
-        fit, sketch = state.model, state.sketch
-        sample = None if sketch is None else SampledRows.of(sketch)
-        if sample is not None:
-            regression = self._regression(state)
-            coefficients, intercepts = regression.robust_errors(own := self._solve(regression), sample)
-            found = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
-            found = self._in_table_units(found, state.table)
-            errors = self._named(fit, found.standard_errors, found.intercept_errors)
-            return ErrorBars(errors, _too_few_records(errors))
-        if self.privacy_ is not None and sketch is not None and self._regression(state).hidden:
+        fit, regression, more, premise = state.model, self._regression(state), 1.0, ""
+        if (sample := SampledRows.of(state.sketch)) is not None:
+            own = self._solve(regression)
+            coefficients, intercepts = regression.robust_errors(own, sample)
+            own = replace(own, standard_errors=coefficients, intercept_errors=intercepts)
+            found = self._in_table_units(own, state.table)
+        elif regression.hidden:
             return ErrorBars(
                 withheld="the noise of the release hides directions of the features, and coefficients along those are "
                 "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
             )
-        more = 1.0 if sketch is None else np.sqrt(heaviest_record(sketch))
-        errors = self._named(fit, more * fit.standard_errors, more * fit.intercept_errors)
-        return ErrorBars(errors, _too_few_records(errors), EQUAL if self.privacy_ is None else EQUAL_AND_NOISE)
-
-    @staticmethod
-    def _named(fit: LinearFit, coefficients: Double, intercepts: Double) -> dict[str, Double]:
-        """Errors by the attributes' names, and of their shapes."""
-        if fit.flat:
-            coefficients, intercepts = coefficients[0], intercepts[0]
-        return {"coef_": np.asarray(coefficients), "intercept_": np.asarray(intercepts)}
+        else:
+            found, more = fit, np.sqrt(heaviest_record(state.sketch))
+            premise = EQUAL if self.privacy_ is None else EQUAL_AND_NOISE
+        each = {"coef_": more * found.standard_errors, "intercept_": more * found.intercept_errors}
+        errors = {name: np.asarray(error[0] if fit.flat else error) for name, error in each.items()}
+        known = all(np.all(np.isfinite(error)) for error in errors.values())
+        return ErrorBars(errors, "" if known else TOO_FEW_RECORDS, premise)
 
     def _solve(self, regression: Regression) -> LinearFit:
         return regression.fit(0.0)
-
-    def predict(self, X: Any) -> Double:
-        """The targets of each row."""
-        fit = self.fitted_model()
-        coefficients, intercepts = fit.coefficients.T, fit.intercepts
-        parts = [rows @ coefficients + intercepts for rows in self.row_blocks(X, np.float64)]
-        values = np.concatenate([np.empty((0, len(intercepts))), *parts])
-        return values[:, 0] if fit.flat else values
 
 
 @dataclass(eq=False, repr=False)
@@ -393,16 +356,15 @@ class SketchRidge(SketchLinearRegression):
 
     Parameters
     ----------
-    alpha : the penalty; "gcv" takes the one of least generalised cross-validation, which needs no more than the second
-        moments: n |y - Hy|^2 / (n - trace H)^2. It is sound while records are independent. From a private sketch,
-        the penalty is at least what balances the noise.
+    alpha : the penalty; "gcv" means the one of least generalised cross-validation error n |y - Hy|^2 / (n - trace H)^2,
+        which the second moments determine. It assumes independent records. For private sketches there is a lower bound
+        that balances the noise.
     fit_intercept, bounds, random_state, n_jobs, device, verbose, schema : as in `SketchLinearRegression`.
 
     Attributes
     ----------
     coef_, intercept_, r2_, rank_, sketch_ : as in `SketchLinearRegression`.
-    standard_errors_ : as in `SketchLinearRegression`, around what the penalty leads to with more and more rows of this
-        law and a penalty that grows with them: its bias is not in them.
+    standard_errors_ : as in `SketchLinearRegression`; they do not include the bias due to the penalty.
     alpha_ : the penalty that was used.
 
     Examples
@@ -424,24 +386,15 @@ class SketchRidge(SketchLinearRegression):
         return {"alpha": model.penalty}
 
     def check_parameters(self) -> None:
-        if isinstance(self.alpha, str) and self.alpha == "gcv":
-            return
-        if number('alpha must be "gcv" or a number: it', self.alpha) < 0:
-            raise ValueError(f"alpha must not be negative, but is {self.alpha!r}")
+        check_alpha(self.alpha)
 
     def _solve(self, regression: Regression) -> LinearFit:
         penalty = regression.best_penalty() if isinstance(self.alpha, str) else float(self.alpha)
         return regression.fit(penalty)
 
 
-def _too_few_records(errors: dict[str, Double]) -> str:
-    """Why some errors are not known, if some are not."""
-    known = all(np.all(np.isfinite(error)) for error in errors.values())
-    return "" if known else "some rows lie on the fit whatever their target is, as there are so few: learn from more"
-
-
 def _redundant(table: SketchedTable, moments: Moments) -> int:
-    """Directions of the features that a schema leaves without meaning: levels add up to one, and some never come."""
+    """Directions in which features of a schema are constant: categories add up to one, and some do not occur."""
     if not isinstance(table.columns, SchemaColumns):
         return 0
     still = np.diag(moments.covariance) <= (2 * moments.rounding) ** 2

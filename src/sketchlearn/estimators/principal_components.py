@@ -60,7 +60,7 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         if n_rows < least:
             kind = self.kind_of_components
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} cannot have so many {kind} components", f"give at least {least}")
+            raise InvalidValueError(f"{rows} have fewer {kind} components", f"give at least {least}")
 
     def check_components(self, n_features: int) -> None:
         """Refuses more components than columns."""
@@ -74,24 +74,28 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
     def _n_features_out(self) -> int:
         return len(self.components_)
 
+    def _scale(self) -> Double | float:
+        """What coordinates are divided by."""
+        return 1.0
+
     def transform(self, X: Any) -> Double:
-        """Coordinates of each row along the components."""
+        """Coordinates of each row along the components, of variance 1 if they are whitened."""
         found = self.fitted_model()
         parts = [(rows - found.mean) @ found.components.T for rows in self.row_blocks(X, np.float64)]
-        return np.concatenate([np.empty((0, len(found.components))), *parts])
+        return np.concatenate([np.empty((0, len(found.components))), *parts]) / self._scale()
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
+        """Rows with these coordinates; with a schema, a data frame with the columns of the table."""
         found, rows = self.fitted_model(), check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
             raise ValueError(
                 f"the rows have {rows.shape[1]} coordinates, but there are {len(found.components)} components"
             )
-        return decoded_table(np.asarray(rows @ found.mixing.T + found.mean), self.columns_)
+        return decoded_table(np.asarray(rows * self._scale() @ found.mixing.T + found.mean), self.columns_)
 
 
-MOST_ITERATIONS, MOST_GRADIENT_STEPS = 40, 30  # Gauss-Newton steps, and conjugate gradient steps of each
-GRADIENT_TOLERANCE = 1e-2  # squared residual that ends the gradient steps, relative to that at their start
+MOST_ITERATIONS, MOST_GRADIENT_STEPS = 40, 30  # Gauss-Newton steps, and conjugate gradient steps in each
+GRADIENT_TOLERANCE = 1e-2  # squared residual at which the gradient steps end, relative to that at their start
 COST_TOLERANCE = 1e-4  # A smaller relative decrease of the cost is not worth another iteration.
 EXACT_RESIDUAL = 1e-10  # relative to the squared measurements: float32 leaves as much
 SHORTEST_STEP = 1e-3
@@ -100,10 +104,10 @@ SHORTEST_STEP = 1e-3
 def low_rank(
     directions: NDArray[np.floating], values: Double, rank: int, progress: Callable[[str], None] | None = None
 ) -> tuple[Double, float, float]:
-    """The S = U U' + s I with omega_j' S omega_j nearest to value j, for directions (d, m) of length sqrt(d).
+    """The S = U U' + s I whose omega_j' S omega_j are nearest to the values, for directions (d, m) of length sqrt(d).
 
-    Returns U (d, rank), s, and the root mean square of what they leave of the values. The start is spectral: the mean
-    of (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Then Gauss-Newton steps, solved by
+    Returns U (d, rank), s, and the root mean square residual. The start is spectral: the mean of
+    (value - mean) omega omega' is 2 d / (d + 2) times S without its trace. Gauss-Newton steps follow; each is solved by
     conjugate gradients.
 
     >>> rng = np.random.default_rng(0)
@@ -119,7 +123,7 @@ def low_rank(
     u, offset = _start(omega, z, rank)
     cost = float(np.finfo(np.float64).max)
     for iteration in range(1, MOST_ITERATIONS + 1):
-        t, left = _left(omega, z, u, offset)
+        t, left = _residual(omega, z, u, offset)
         before, cost = cost, float(left @ left)
         if progress is not None:
             progress(f"iteration {iteration}, residual {scale * np.sqrt(cost / m):.4g}")
@@ -129,7 +133,7 @@ def low_rank(
         length = 1.0
         while length > SHORTEST_STEP:
             new, moved = u + np.float32(length) * du, offset + length * shift
-            _, left = _left(omega, z, new, moved)
+            _, left = _residual(omega, z, new, moved)
             if float(left @ left) < cost:
                 u, offset = new, moved
                 break
@@ -137,8 +141,8 @@ def low_rank(
     return u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m)
 
 
-def _left(omega: Single, z: Double, u: Single, offset: float) -> tuple[Single, Double]:
-    """U' omega_j, and what the squares of its lengths leave of the values."""
+def _residual(omega: Single, z: Double, u: Single, offset: float) -> tuple[Single, Double]:
+    """U' omega_j, and the values less their squared lengths and the offset."""
     t = u @ omega
     return t, z - np.sum(t * t, axis=0, dtype=np.float64) - offset
 
@@ -154,7 +158,7 @@ def _start(omega: Single, z: Double, rank: int) -> tuple[Single, float]:
 
 
 def _step(omega: Single, t: Single, left: Double) -> tuple[Single, float]:
-    """The Gauss-Newton step in U' and in the offset, whose unit is chosen so that both are alike in size."""
+    """The Gauss-Newton step in U' and in the offset, whose unit makes both similar in size."""
     unit = 2 * float(np.sqrt(np.mean(t * t))) or 1.0
 
     def backward(y: Single) -> tuple[Single, float]:
@@ -184,6 +188,15 @@ CONSTANT = "all rows are equal: there is no direction in which they vary"
 NOISE_EDGE_FACTOR = 2.0
 
 
+def _need() -> str:
+    made = either(
+        "skl.SecondMoments), or of quadratic features beside column moments "
+        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean",
+        "sketchlearn design --task moments)",
+    )
+    return f"PCA needs a sketch of second moments ({made}"
+
+
 @dataclass(frozen=True, eq=False)
 class Subspace(FittedModel):
     """The directions of largest variance."""
@@ -192,8 +205,8 @@ class Subspace(FittedModel):
     variances: Double = model_array("k")  # of the records along the components, divided by their count
     components: Double = model_array("k", "d")  # orthonormal, the largest variance first
     total: float = scalar()  # variance in all directions
-    residual: float = scalar()  # root mean square that a low-rank fit leaves, relative to the measurements' deviation
-    hidden: int = 0  # components that may be the noise of a private release
+    residual: float = scalar()  # root mean square of a low-rank fit, relative to the measurements' standard deviation
+    hidden: int = 0  # components that do not exceed the noise of a private release
 
     @property
     def mixing(self) -> Double:
@@ -205,25 +218,8 @@ class Subspace(FittedModel):
             raise ValueError("total must be positive, and components at most as many as columns")
 
 
-def principal_subspace(sketch: Sketch, k: float | None, progress: Callable[[str], None] | None = None) -> Subspace:
-    """The k directions of largest variance; from second moments, all if k is None, or a share k < 1 of the variance."""
-    if part_of(sketch, SecondMoments) is not None:
-        return _exact(Moments.of(sketch, "PCA"), k)
-    made = either(
-        "skl.SecondMoments), or of quadratic features beside column moments "
-        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean",
-        "sketchlearn design --task moments)",
-    )
-    need = f"PCA needs a sketch of second moments ({made}"
-    squares, columns = (needed_part(sketch, kind, need) for kind in (QuadraticFeatures, ColumnMoments))
-    if k is None or k < 1:
-        raise InvalidValueError(
-            "is required here", "random projections determine only a few components", parameter="n_components"
-        )
-    return _compressive(squares, columns, int(k), progress)
-
-
 def _exact(moments: Moments, wanted: float | None) -> Subspace:
+    """The directions of largest variance: all, so many, or as many as have a proportion < 1 of the variance."""
     total = float(np.trace(moments.covariance))
     if moments.noise is None and total <= np.sum(moments.rounding**2):
         raise ValueError(CONSTANT)
@@ -233,46 +229,46 @@ def _exact(moments: Moments, wanted: float | None) -> Subspace:
     components, variances, hidden = upright(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
-        variances, above = _without_noise(values, edges)
+        variances, above = _without_noise(values, _floor(values, k), edges)
         hidden, order = int(np.sum(~above)), np.argsort(-variances, kind="stable")
         components, variances = components[order], variances[order]
         total = max(total, float(np.sum(variances)), float(np.max(edges)))
     return Subspace(moments.mean, variances, components, total, 0.0, hidden)
 
 
-def _explaining(share: float, variances: Double) -> int:
-    """How many of the largest variances sum to more than a share of all."""
+def _explaining(proportion: float, variances: Double) -> int:
+    """How many of the largest variances sum to more than a proportion of all."""
     sums = np.cumsum(np.maximum(variances, 0.0))
-    return min(len(sums), int(np.searchsorted(sums, share * sums[-1], side="right")) + 1)
+    return min(len(sums), int(np.searchsorted(sums, proportion * sums[-1], side="right")) + 1)
 
 
-def _without_noise(values: Double, edges: Double) -> tuple[Double, NDArray[np.bool_]]:
-    """The first eigenvalues, without what noise adds to them, and which of them stand out of it.
+def _floor(values: Double, k: int) -> float:
+    """The mean of the eigenvalues after the first k, from 0 on."""
+    return max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0
+
+
+def _without_noise(values: Double, rest: float, edges: Double) -> tuple[Double, NDArray[np.bool_]]:
+    """The first eigenvalues, corrected for noise, and which of them exceed it.
 
     A matrix with an eigenvalue c + a far above all others, which are c, has c + a + edge^2 / (4 a) with noise (Benaych-
-    Georges and Nadakuditi 2011); from c + edge on that can be undone, and what is below cannot be told from c.
+    Georges and Nadakuditi 2011). From c + edge on that is inverted; smaller ones cannot be distinguished from c.
     """
-    k = len(edges)
-    rest = max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0
-    away = values[:k] - rest
+    away = values[: len(edges)] - rest
     above = away > edges
     undone = (away + np.sqrt(np.maximum(away**2 - edges**2, 0.0))) / 2
     return rest + np.where(above, undone, 0.0), above
 
 
 def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of what `principal_subspace` found, with variances times a factor."""
+    """Standard errors of components and of their variances times a factor."""
     n_rows, sample = least_rows(sketch), SampledRows.of(sketch)
     if part_of(sketch, SecondMoments) is not None:
         moments = Moments.of(sketch, "PCA")
-        return ComponentErrors.of(moments, found.components, _slopes(moments, found), n_rows, sample).error_bars(
-            unbiased
-        )
+        errors = ComponentErrors.of(moments, found.components, _slopes(moments, found), n_rows, sample)
+        return errors.error_bars(unbiased)
     if sketch.ledger is not None:
-        return ErrorBars(withheld="a private sketch of random projections does not tell them: sketch second moments")
-    squares, columns = (part_of(sketch, kind) for kind in (QuadraticFeatures, ColumnMoments))
-    assert squares is not None
-    assert columns is not None
+        return ErrorBars(withheld="private random projections do not determine them: sketch second moments")
+    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
     away, power = np.split(columns.mean, 2)
     own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
     if sample is not None and n_rows < columns.count:
@@ -292,18 +288,24 @@ def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.ra
 
 
 def _slopes(moments: Moments, found: Subspace) -> Double:
-    """By how much the variances move with the eigenvalues that they were found from; NaN for those that are noise."""
+    """Derivatives of the variances by the eigenvalues that they were found from; NaN for those that are noise."""
     if moments.noise is None:
         return np.ones(len(found.variances))
-    values = np.linalg.eigvalsh(moments.covariance)[::-1]
+    values = np.asarray(np.linalg.eigvalsh(moments.covariance)[::-1], np.float64)
     edges = moments.noise.edges(found.components, moments.mean, np.ones(len(values)))
-    k = len(edges)
-    away = found.variances - (max(float(np.mean(values[k:])), 0.0) if k < len(values) else 0.0)
-    told = away > edges / 2 * (1 + 1e-9)
-    return np.where(told, away**2 / np.where(told, away**2 - edges**2 / 4, 1.0), np.nan)
+    away = found.variances - _floor(values, len(edges))
+    above = away > edges / 2 * (1 + 1e-9)
+    return np.where(above, away**2 / np.where(above, away**2 - edges**2 / 4, 1.0), np.nan)
 
 
-def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[str], None] | None) -> Subspace:
+def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str], None] | None) -> Subspace:
+    """So many directions, from random projections."""
+    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
+    if wanted is None or wanted < 1:
+        raise InvalidValueError(
+            "is required here", "random projections determine only a few components", parameter="n_components"
+        )
+    k = int(wanted)
     quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
     beside: ColumnMoments = columns.operator  # type: ignore[assignment]
     away, power = np.split(columns.mean, 2)
@@ -321,7 +323,7 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
     if ledger is not None:
         noise = float(np.max(quadratic.mean_of(np.full(m, np.sqrt(ledger.sum_variance) / squares.units))))
         edges = np.full(k, NOISE_EDGE_FACTOR * noise * np.sqrt(quadratic.n_features / m))
-        variances, above = _without_noise(variances, edges)
+        variances, above = _without_noise(variances, 0.0, edges)
         hidden, total = int(np.sum(~above)), max(total, float(np.sum(variances)), float(edges[0]))
     variances = np.clip(variances + floor, 0.0, total)
     left = residual / max(float(np.std(values)), 1e-300)
@@ -329,7 +331,7 @@ def _compressive(squares: Sketch, columns: Sketch, k: int, progress: Callable[[s
 
 
 def upright(rows: Double) -> Double:
-    """Each row times 1 or -1, so that its largest coordinate is positive, as scikit-learn has components."""
+    """Each row times 1 or -1, so that its largest coordinate is positive, as in scikit-learn."""
     largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
     return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
 
@@ -343,36 +345,36 @@ class SketchPCA(LinearCoordinates):
     """Principal components from one pass over the rows, or from a sketch alone.
 
     Up to 2000 columns the sketch holds all second moments, and the components are those of `sklearn.decomposition.PCA`.
-    With more columns, or if `n_directions` is given, it holds squares of random projections, beside means and squares
-    of the columns: n_directions + 2 columns numbers, from which a covariance of low rank plus a multiple of the
-    identity is decoded. That needs a spectrum with a gap.
+    With more columns, or if `n_directions` is given, it holds squares of random projections, and the mean and mean
+    square of each column. A covariance of low rank plus a multiple of the identity is decoded from these
+    n_directions + 2 columns numbers. That needs a spectrum with a gap.
 
     Parameters
     ----------
-    n_components : number of components; a share between 0 and 1, such as 0.95, means as many as explain more than that
-        share of the variance; None means as many as columns. The latter two need a sketch of second moments.
-    n_directions : number of random projections; None means second moments while there are at most 2000 columns, and
-        4 per coordinate of a component beyond.
-    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
-        through; for files a sample tells, with room for values 8 times as far from their mean, and for streams the
-        first rows, with room for 32 times (for projections the square roots of that).
+    n_components : number of components. A proportion between 0 and 1, such as 0.95, means as many as explain more than
+        that proportion of the variance; None means as many as columns. Both need a sketch of second moments.
+    n_directions : number of random projections. None means second moments for up to 2000 columns, and 4 projections per
+        coordinate of a component beyond.
+    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default the range is found in
+        arrays; for files it is that of a sample, times 8, and for streams that of the first rows, times 32 (for
+        projections, times the square roots of that).
     whiten : divide coordinates by their standard deviations, so that each has variance 1.
-    random_state : seed of the directions, and of the sample that tells the range of files.
+    random_state : seed of the directions, and of the sample.
     n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
     ----------
     components_ : array (n_components_, columns), the largest variance first.
     n_components_ : how many there are.
-    explained_variance_, explained_variance_ratio_ : of each component, and as a share of the whole variance. From a
-        private sketch, without what its noise adds to them.
+    explained_variance_, explained_variance_ratio_ : of each component, and as a proportion of the total variance. The
+        variance that the noise of a private release adds is removed.
     mean_ : of each column.
     standard_errors_ : of "explained_variance_", "explained_variance_ratio_", "components_" (their coordinates) and
-        "mean_", by these names (see `intervals`). They hold whatever the rows' law, from 4000 rows that `fit` keeps
-        beside the sketch, or a sketch of a design with rows; from second moments alone, for normal rows, which
-        `error_bars().premise` says. NaN for components that cannot be told from others of nearly the same variance.
-    noise_variance_ : mean variance of the directions that are left.
-    residual_ : what the decoded matrix leaves of the measurements, of their deviation; 0 with second moments.
+        "mean_", by these names (see `intervals`). They hold for any distribution of the rows if the sketch has a sample
+        of rows, as `fit` draws one of 4000; from second moments alone they hold for normal rows, as
+        `error_bars().premise` says. NaN for components whose variance is nearly that of others.
+    noise_variance_ : mean variance of the remaining directions.
+    residual_ : residual of the decoded matrix, relative to the measurements' deviation; 0 with second moments.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
 
     Examples
@@ -403,7 +405,8 @@ class SketchPCA(LinearCoordinates):
         if isinstance(self.n_components, float):
             if not 0 < self.n_components < 1:
                 raise InvalidValueError(
-                    f"must be a whole number, or a share of the variance between 0 and 1, not {self.n_components!r}",
+                    "must be a whole number, or a proportion of the variance between 0 and 1, "
+                    f"not {self.n_components!r}",
                     parameter="n_components",
                 )
         else:
@@ -418,7 +421,8 @@ class SketchPCA(LinearCoordinates):
             return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
         if self.n_components is None or isinstance(self.n_components, float):
             raise InvalidValueError(
-                f"only a few components of {d} columns can be learned", f"give {Parameter('n_components')}, such as 10"
+                f"only a few components of {d} columns can be recovered",
+                f"give {Parameter('n_components')}, such as 10",
             )
         center, reach = box(glimpse, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
@@ -433,11 +437,14 @@ class SketchPCA(LinearCoordinates):
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator
         self.check_components(operator.n_features)
-        found = principal_subspace(sketch, self.n_components, self._say if self.verbose else None)
+        if part_of(sketch, SecondMoments) is not None:
+            found = _exact(Moments.of(sketch, "PCA"), self.n_components)
+        else:
+            found = _compressive(sketch, self.n_components, self._say if self.verbose else None)
         if found.hidden:
             warn_caller(
-                f"{found.hidden} of {len(found.variances)} components do not stand out of the noise of the private "
-                "sketch: ask for fewer, or give more records, tighter bounds or a larger epsilon",
+                f"{found.hidden} of {len(found.variances)} components do not exceed the noise of the private sketch: "
+                "ask for fewer, or give more records, tighter bounds or a larger epsilon",
             )
         self._say(f"{np.sum(found.variances) / found.total:.4%} of the variance in {len(found.variances)} components")
         return found
@@ -445,28 +452,15 @@ class SketchPCA(LinearCoordinates):
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         return subspace_errors(state.sketch, state.model, self._unbiased(), rng)
 
-    def transform(self, X: Any) -> Double:
-        """Coordinates of each row along the components, of variance 1 if they are whitened."""
-        return super().transform(X) / self._scale()
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Rows of these coordinates; with a schema, a data frame in the terms of the table."""
-        rows = check_array(X, dtype=np.float64)
-        scale = self._scale()
-        return super().inverse_transform(rows * scale if rows.shape[1] == len(scale) else rows)
-
-    def _scale(self) -> Double:
-        """What coordinates are divided by."""
-        if not self.whiten:
-            return np.ones(self.n_components_)
-        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps)
+    def _scale(self) -> Double | float:
+        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps) if self.whiten else 1.0
 
     @property
     def n_components_(self) -> int:
         return len(self.components_)
 
     def _unbiased(self) -> float:
-        """From variances of the records to those of what they are drawn from."""
+        """Factor from variances of the records to unbiased estimates."""
         count = max(float(self.n_records_), 1.0)
         return count / max(count - 1, 1.0)
 

@@ -44,7 +44,7 @@ _tasks: dict[str, Task] = {
     for task in (
         _own("kmeans", "k-means", "SketchKMeans", "clusters.estimators"),
         _own("kmedians", "k-medians", "SketchKMedians", "clusters.estimators"),
-        _own("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixture.estimator"),
+        _own("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixture"),
         _own("stable", "mixture of stable laws", "SketchStableMixture", "stable_mixture"),
         _own("generator", "network that generates rows", "SketchGenerator", "generators.estimator"),
         _own("pca", "principal components", "SketchPCA", "principal_components"),
@@ -58,7 +58,7 @@ _tasks: dict[str, Task] = {
             "SketchKernelRegressor",
             "kernel_regression",
         ),
-        _own("classifier", "classes", "SketchClassifier", "classifier.estimator"),
+        _own("classifier", "classes", "SketchClassifier", "classifier"),
     )
 }
 OWN_ESTIMATORS = {task.estimator: task for task in _tasks.values()}

@@ -1,8 +1,9 @@
-"""Mixtures of symmetric alpha-stable laws from a sketch."""
+"""Mixtures of symmetric alpha-stable distributions from a sketch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,16 +34,13 @@ from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.sketch.sums import Sketch
 
 COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement
-EXCHANGE_ITERATIONS = 50  # while there are some components too many
-EXCHANGES, EXCHANGED_COMPONENTS = 12, 2  # An exchange adds components before as many are taken out.
-EXPLAINED_MISFIT = (
-    1.5  # squared residual per degree of freedom: errors are correlated, so that true laws have less than 1
-)
-LEAST_START_WEIGHT = 1e-3  # of a component where a fine refinement starts
+EXCHANGE_ITERATIONS = 50  # with the added components
+EXCHANGES, EXCHANGED_COMPONENTS = 12, 2  # An exchange adds components before as many are removed.
+EXPLAINED_MISFIT = 1.5  # per degree of freedom; errors are correlated, so that the true mixture has less than 1
+LEAST_START_WEIGHT = 1e-3  # of a component before the fine refinement
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A mixture and its squared residual per degree of freedom."""
 
     mixture: Mixture
@@ -50,7 +48,7 @@ class Candidate:
 
     @property
     def explains(self) -> bool:
-        """Whether there is little to be found by another search."""
+        """Whether it fits well enough to end the search."""
         return self.misfit <= EXPLAINED_MISFIT
 
 
@@ -61,11 +59,11 @@ def fit_stable(
     progress: Progress | None = None,
     known: Mixture | None = None,
 ) -> MixtureFit:
-    """The mixture of k elliptical stable laws that explains the sketch, or of laws with independent coordinates.
+    """The mixture of k elliptical stable distributions, or of those with independent coordinates, that fits the sketch.
 
-    A wrong mixture leaves hundreds of times the noise of the sketch, so that the search knows when it has ended: until
-    then components are taken out and others put where the residual is largest. A mixture that rows suggest, in the
-    units of the data, is tried first: where it leads to one that explains the sketch, nothing is searched.
+    The residual of a wrong mixture is hundreds of times the noise of the sketch. Until it is explained, components are
+    removed and others added where the residual is largest. A known mixture, in the units of the data, is tried first:
+    if its refinement fits the sketch, nothing is searched.
     """
     given = problem
     near = None if known is None else _near(problem, known)
@@ -76,21 +74,21 @@ def fit_stable(
     density = with_components(density, problem.n_components)
     with one_blas_thread():
         start = problem.in_own_units(SymmetricStable(), *merge_components(*density.parts(), problem.n_components))
-        # tails of a stable law are found as wide components: begin with what is narrow
+        # Tails are found as wide components: begin with narrow ones.
         start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
         found = [_searched(problem, start, rng, progress)]
         if not found[0].explains and problem.target.n_features > 1:
             found.append(_searched(problem, replace(found[0].mixture, model=IndependentStable()), rng, progress))
         best = min(found if near is None else [*found, near], key=lambda candidate: candidate.misfit)
         for _ in range(CLEANINGS if problem.target.harmonics else 0):
-            # the tails have harmonics, too, which Gaussians do not predict
+            # The tails have harmonics, too, which Gaussians do not predict.
             problem = given.without_harmonics(best.mixture)
             best = _refined(problem, best.mixture)
     return _in_data_units(problem, best, outcome)
 
 
 def _near(problem: Problem, known: Mixture) -> Candidate:
-    """The mixture that refinement leads to from one in the units of the data."""
+    """The refinement of a mixture in the units of the data."""
     target = problem.target
     places = (known.locations - target.origin) / target.unit - problem.shift
     own = replace(known, locations=places, shapes=known.model.scaled(known.shapes, 1 / target.unit))
@@ -99,7 +97,7 @@ def _near(problem: Problem, known: Mixture) -> Candidate:
 
 
 def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
-    """The fit, and its outcome in place of that of the Gaussians it began with."""
+    """The fit, with its own outcome instead of that of the Gaussians at the start."""
     mixture = replace(best.mixture, weights=best.mixture.weights / best.mixture.weights.sum())
     cost, plain = problem.target.cost(best.mixture), problem.plain
     test = tested(plain, best.mixture, independent_errors(plain), HOLD if plain.released else 0.0)
@@ -109,11 +107,11 @@ def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> Mixtu
 
 
 def _searched(problem: Problem, start: Mixture, rng: np.random.Generator, progress: Progress | None) -> Candidate:
-    """The best of some exchanges of components, each refined; they end when the sketch is explained."""
+    """The best of several exchanges of components, each refined, until one fits."""
     best = _refined(problem, start)
     for _ in range(EXCHANGES):
         if progress:
-            progress(f"{len(best.mixture)} stable laws, misfit {best.misfit:.3g}")
+            progress(f"{len(best.mixture)} stable distributions, residual {best.misfit:.3g} per degree of freedom")
         if best.explains:
             break
         grown = ClOmpr.grown(problem, best.mixture, EXCHANGED_COMPONENTS, rng)
@@ -133,20 +131,20 @@ def _refined(problem: Problem, start: Mixture) -> Candidate:
     return Candidate(mixture, cost / max(target.n_numbers - problem.n_parameters(mixture), 1))
 
 
-LAWS = {"elliptical": SymmetricStable, "independent": IndependentStable}
+DISTRIBUTIONS = {"elliptical": SymmetricStable, "independent": IndependentStable}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FittedStableLaws(FittedMixture):
-    """A mixture of stable laws, of one kind of coordinates."""
+class FittedStableMixture(FittedMixture):
+    """A mixture of stable distributions, all with elliptical or all with independent coordinates."""
 
     scales: Double = model_array("k", "d")
     alphas: Double = model_array("k")
-    coordinates: str = word(*LAWS)
+    coordinates: str = word(*DISTRIBUTIONS)
 
     @classmethod
-    def of(cls, fit: MixtureFit) -> FittedStableLaws:
-        """What was fitted, in the units of the data."""
+    def of(cls, fit: MixtureFit) -> FittedStableMixture:
+        """The fitted mixture, in the units of the data."""
         mixture = fit.mixture.some(largest_first(fit.mixture.weights))
         return cls(
             weights=mixture.weights,
@@ -162,7 +160,7 @@ class FittedStableLaws(FittedMixture):
 
     def restored_density(self) -> Mixture:
         shapes = np.column_stack([self.scales**2, self.alphas])
-        return Mixture(LAWS[self.coordinates](), self.weights, self.means, shapes)
+        return Mixture(DISTRIBUTIONS[self.coordinates](), self.weights, self.means, shapes)
 
     def check(self) -> None:
         super().check()
@@ -172,11 +170,11 @@ class FittedStableLaws(FittedMixture):
 
 @dataclass(eq=False, repr=False)
 class SketchStableMixture(SketchMixture):
-    """A mixture of symmetric alpha-stable laws: bell shapes whose tails may be so heavy that they have no variance.
+    """A mixture of symmetric alpha-stable distributions, whose tails may be so heavy that they have no variance.
 
-    Their densities have no closed form, but their characteristic functions have, and a sketch is made of those. Each
-    component has its own center, scales and alpha. Its coordinates share the size of their jumps (elliptical laws);
-    where the sketch contradicts that, they are independent of each other.
+    Their densities have no closed form, but their characteristic functions have, and a sketch consists of those. Each
+    component has its own center, scales and alpha. Its distribution is elliptical; where such mixtures do not fit the
+    sketch, the coordinates are independent of each other.
 
     Parameters
     ----------
@@ -189,11 +187,11 @@ class SketchStableMixture(SketchMixture):
         component of the largest weight is 0.
     scales_ : array (n_components, columns): standard deviations, if alpha were 2.
     alphas_ : array (n_components,), between 0.5 and 2; 2 is Gaussian, 1 is Cauchy.
-    coordinates_ : "elliptical" or "independent", the kind of law that the sketch looks like.
+    coordinates_ : "elliptical" or "independent", whichever fits the sketch.
     standard_errors_ : of "weights_", "means_" and "scales_", by these names (see `intervals`). Those of "alphas_" are
-        withheld.
-    fit_test_, fit_p_value_ : as in `SketchGaussianMixture`: 1 on average if the rows come from such a mixture, and how
-        likely a larger one is then. Above 2, if that is no chance, a warning is given.
+        not reported.
+    fit_test_, fit_p_value_ : goodness of fit, as in `SketchGaussianMixture`: 1 on average if the rows come from such a
+        mixture, and its p-value. Above 2, if significant, there is a warning.
     sketch_, outcome_ : the sketch, and how decoding went.
 
     Examples
@@ -205,7 +203,7 @@ class SketchStableMixture(SketchMixture):
     ([[5.0]], [1.0])
     """
 
-    model_type = FittedStableLaws
+    model_type = FittedStableMixture
     scales_ = model_attribute("scales")
     alphas_ = model_attribute("alphas")
     coordinates_ = model_attribute("coordinates")
@@ -216,7 +214,7 @@ class SketchStableMixture(SketchMixture):
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
-    ) -> FittedStableLaws:
+    ) -> FittedStableMixture:
         sample = self._sample(sketch, sample)
         self._check_determined(sketch, sample, self.n_components)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
@@ -228,11 +226,11 @@ class SketchStableMixture(SketchMixture):
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.test.passes:
             warn_caller(
-                f"the sketch does not look like one of {counted(self.n_components, 'stable law')} (fit test "
+                f"the sketch does not look like one of {counted(self.n_components, 'stable distribution')} (fit test "
                 f"{in_digits(fit.test.figure, 3)}, about 1 if it did): try more components",
                 ConvergenceWarning,
             )
-        return FittedStableLaws.of(fit)
+        return FittedStableMixture.of(fit)
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model = state.model

@@ -1,7 +1,7 @@
-"""Several subspaces from moments of order 2 and 4: generalised principal components without the rows.
+"""Subspace clusters from moments of order 2 and 4: generalised principal components without the rows.
 
-Whatever the rows' law within its subspaces U_i, their fourth moments are sum over i of forms of U_i, plus what noise
-adds. The subspaces for which that holds best are found by least squares, from starts that algebra gives.
+For any distribution of the rows within the subspaces U_i, their fourth moments are a sum over i of forms of U_i, plus
+those of noise. The subspaces are found by least squares, from starts that algebra gives.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
-from itertools import combinations_with_replacement
-from typing import Any
+from itertools import combinations_with_replacement, permutations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,19 +67,22 @@ class Forms:
 
     def tensor(self, vector: Double) -> Double:
         """The symmetric tensor (d, d, ...) of a vector."""
-        place = {tuple(row): k for k, row in enumerate(self.indices.tolist())}
-        every = np.sort(np.indices((self.d,) * self.degree).reshape(self.degree, -1).T, axis=1)
-        where = np.array([place[tuple(row)] for row in every.tolist()])
-        return np.asarray((vector / self.weights)[where].reshape((self.d,) * self.degree))
+        tensor = np.empty((self.d,) * self.degree)
+        for order in permutations(self.indices.T):
+            tensor[order] = vector / self.weights
+        return tensor
+
+    def places(self, counts: NDArray[np.int_]) -> Index:
+        """The entries in which each column comes so often, for counts (..., d); 0 where there is none."""
+        place = {tuple(row): k for k, row in enumerate(self.counts.tolist())}
+        found = [place.get(tuple(row), 0) for row in counts.reshape(-1, self.d).tolist()]
+        return np.array(found, np.intp).reshape(counts.shape[:-1])
 
     @cached_property
     def _without(self) -> tuple[Index, Double]:
-        """For each entry and column: which entry of the degree below is left, and its factor in a derivative."""
+        """For each entry and column: the entry of the degree below that is left, and its factor in a derivative."""
         lower = forms(self.d, self.degree - 1)
-        place = {tuple(row): k for k, row in enumerate(lower.counts.tolist())}
-        one = np.eye(self.d, dtype=int)
-        where = [[place.get(tuple(row), 0) for row in (counts - one).tolist()] for counts in self.counts]
-        left = np.array(where, np.intp)
+        left = lower.places(self.counts[:, None] - np.eye(self.d, dtype=int))
         return left, self.counts * self.weights[:, None] / lower.weights[left]
 
     def basis(self, vectors: Double) -> Double:
@@ -117,7 +120,7 @@ def _nodes(p: int, degree: int) -> tuple[Double, Double]:
 
 @dataclass(frozen=True)
 class FourthMoments:
-    """What is known of x = y + e, e Gaussian with the covariance noise * s, about y.
+    """Moments of x = y + e, where e is Gaussian with the covariance noise * s, and of y.
 
     E (v . x)^4 = E (v . y)^4 + 6 s noise(v) second(v) - 3 s^2 noise(v)^2, where second(v) = E (v . x)^2.
     """
@@ -125,7 +128,7 @@ class FourthMoments:
     second: Double  # (d, d), of x
     fourth: Double  # of x, as a vector of forms(d, 4)
     noise: Double  # (d, d)
-    most: float  # the largest s that leaves y a variance in all directions
+    most: float  # the largest s for which y varies in all directions
 
     @property
     def d(self) -> int:
@@ -133,12 +136,12 @@ class FourthMoments:
 
     @cached_property
     def per_noise(self) -> Double:
-        """What s adds to the fourth moments, but for its square."""
+        """The derivative of the fourth moments by s, at 0."""
         return 6 * paired(self.second, self.noise)
 
     @cached_property
     def per_square(self) -> Double:
-        """What s^2 takes away from them."""
+        """The coefficient of -s^2 in them."""
         return 3 * paired(self.noise, self.noise)
 
     def without(self, s: float) -> Double:
@@ -164,18 +167,16 @@ def paired(a: Double, b: Double) -> Double:
 def flattened(fourth: Double, d: int) -> Double:
     """Fourth moments (..., entries) as matrices of mean products of quadratic forms (..., n, n)."""
     two, four = forms(d, 2), forms(d, 4)
-    place = {tuple(row): k for k, row in enumerate(four.counts.tolist())}
-    sums = two.counts[:, None] + two.counts
-    where = np.array([[place[tuple(row)] for row in rows] for rows in sums.tolist()])
+    where = four.places(two.counts[:, None] + two.counts)
     return np.asarray(fourth[..., where] * (two.weights[:, None] * two.weights / four.weights[where]))
 
 
 DRAWN, KEPT = 240, 120  # subspaces of each dimension
-BEAM_SIZE = 400  # sets that are grown further
+BEAM_SIZE = 400  # sets that are extended
 STEPS_OF_STARTS = 30
 LEAST_MEAN_SQUARE_OF_STARTS = 1e-6  # of a quadratic form, relative to the largest or to 1
-VANISHING_WEIGHT = 10.0  # of a mean square on the null space, beside overlaps
-NEAR_SQUARED_SINES = 0.5  # subspaces with a smaller sum of squared sines are near each other
+VANISHING_WEIGHT = 10.0  # of a mean square on the null space, relative to overlaps
+NEAR_SQUARED_SINES = 0.5  # Subspaces with a smaller sum of squared sines are near each other.
 
 
 def quadrics(moments: FourthMoments, noise: float, n_vanishing: int) -> tuple[Double, Double]:
@@ -227,7 +228,7 @@ def starts(
 
 
 def _on_quadrics(vanishing: Double, bases: Double) -> tuple[Double, Double]:
-    """Subspaces moved to where all forms vanish, by Levenberg-Marquardt steps; and what is left, squared."""
+    """Subspaces moved to where all forms vanish, by Levenberg-Marquardt steps; and their squared residuals."""
     _, d, p = bases.shape
     damping = np.full(len(bases), 1e-3)
     values = _restricted(vanishing, bases)
@@ -259,10 +260,10 @@ def _cosines(a: Double, b: Double) -> Double:
 
 
 def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions: Sequence[int]) -> Index:
-    """Sets of places with the least sum of overlaps, grown one by one."""
+    """Sets of places with the least sum of overlaps, by a beam search."""
     sets, cost = np.empty((1, 0), np.intp), np.zeros(1)
     for n, p in enumerate(dimensions):
-        more = places[p][: KEPT - list(dimensions[n + 1 :]).count(p)]  # leaves enough for those that come after it
+        more = places[p][: KEPT - list(dimensions[n + 1 :]).count(p)]  # leaves enough for the next ones
         total = cost[:, None] + alone[more] + sum(overlaps[member][:, more] for member in sets.T)
         if n and p == dimensions[n - 1]:
             total = np.where(more > sets[:, -1:], total, np.inf)
@@ -274,7 +275,7 @@ def _sets(overlaps: Double, alone: Double, places: dict[int, Index], dimensions:
 
 
 def _unlike(sets: Index, alike: NDArray[np.bool_], n: int) -> Index:
-    """The first n sets of which none has all its members near those of an earlier one."""
+    """The first n sets, without those whose members are all near those of an earlier one."""
     chosen: list[Index] = []
     for members in sets:
         if not any(np.all(np.any(alike[np.ix_(members, others)], axis=1)) for others in chosen):
@@ -286,8 +287,8 @@ def _unlike(sets: Index, alike: NDArray[np.bool_], n: int) -> Index:
 
 LONGEST_STEP = 0.7  # radians that one basis may turn in a step
 RELATIVE_RIDGE = 1e-10  # Two subspaces may share forms, which makes the normal equations singular.
-LEAST_GAIN = 1e-9  # A step that lowers the cost by a smaller share ends the descent.
-LEAST_MEAN_SQUARE = 1e-2  # of a quadratic form, relative to the largest or to 1: no form weighs more than such a one
+LEAST_GAIN = 1e-9  # A step with a smaller relative decrease of the cost ends the descent.
+LEAST_MEAN_SQUARE = 1e-2  # of a quadratic form, relative to the largest or to 1: it bounds a form's weight
 
 
 @dataclass(frozen=True)
@@ -302,9 +303,8 @@ class Union:
         return Union([basis[which] for basis in self.bases], self.noise[which], self.cost[which])
 
 
-@dataclass(frozen=True)
-class Linearised:
-    """What forms of the subspaces leave of the moments, its derivatives, and the coefficients of the forms."""
+class Linearised(NamedTuple):
+    """Residuals of the moments after a fit of forms of the subspaces, their derivatives, and the fitted forms."""
 
     residual: Double  # (starts, moments)
     jacobian: Double  # (starts, moments, parameters)
@@ -375,7 +375,7 @@ class SubspaceFit:
 
 
 class Projection:
-    """Least squares on columns (starts, n, m), of which some may be alike."""
+    """Least squares on columns (starts, n, m), some of which may be equal."""
 
     def __init__(self, columns: Double) -> None:
         self.columns = columns
@@ -391,9 +391,9 @@ class Projection:
 
 
 def relative(moments: FourthMoments, noise: float) -> Double:
-    """The metric in which each quadratic form counts by its own mean square.
+    """The metric in which quadratic forms are divided by their root mean squares.
 
-    Forms that vanish on the subspaces then count most, and subspaces whose forms are independent are orthogonal.
+    Forms that vanish on the subspaces then count most, and subspaces with independent forms are orthogonal.
     """
     d = moments.d
     values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
@@ -412,12 +412,12 @@ def _moved(bases: Sequence[Double], step: Double) -> list[Double]:
 
 
 STARTS, FINALISTS, MOST_ROUNDS = 16, 4, 10
-LATER_STARTS_FACTOR = 2  # times as many starts after the first round, half of them at random
+LATER_STARTS_FACTOR = 2  # more starts after the first round; half of them are random
 FIRST_STEPS, STEPS = 15, 80
 LEAST_RELATIVE_VARIANCE = 1e-4  # of a direction, relative to the largest
-# Squared residuals in units of what sampling leaves of Gaussian rows; heavier tails leave more, which is no failure.
+# Squared residuals in units of the sampling error of Gaussian rows. Heavier tails have larger ones, and are no failure.
 GOOD_MISFIT, ACCEPTABLE_MISFIT = 1.5, 20.0
-# An acceptable misfit is taken for the least possible once this many rounds end within this ratio of the lowest cost.
+# An acceptable residual counts as the least possible once this many rounds end within this ratio of the lowest cost.
 EQUAL_COST_RATIO, AGREEING_ROUNDS = 1.001, 4
 LEAST_ROUNDNESS = 0.93  # Uniform squares have 0.97, planes whose rows lie along three lines 0.82 to 0.88.
 LEAST_DISTANCE = 0.05  # between projections of subspaces that count as different
@@ -434,10 +434,10 @@ class Subspaces(FittedModel):
 
     origin: Double = model_array("d")  # where they meet
     bases: tuple[Double, ...] = arrays("k", "p", "d")  # orthonormal rows, the largest variance first
-    weights: Double = model_array("k")  # the share of records in each, if all have a law of the same shape
+    weights: Double = model_array("k")  # proportions of records, if all distributions have the same shape
     noise_variance: float = scalar()  # of each column
-    residual: float = scalar()  # what the subspaces leave of the fourth moments, relative to their size
-    misfit: float = scalar()  # its square in units of what sampling (and a private release) leaves of Gaussian rows
+    residual: float = scalar()  # of the fourth moments, relative to their norm
+    misfit: float = scalar()  # its square in units of the error of sampling Gaussian rows (and of a private release)
     identified: bool = True  # whether the moments change with every small move of the subspaces
 
     def distances(self, rows: Double) -> Double:
@@ -462,7 +462,7 @@ def union_of_subspaces(
     need = f"subspace clusters need a sketch of fourth moments ({made})"
     problem = _Problem(needed_part(sketch, VeroneseMoments, need), dimensions)
     rounds = [problem.search(rng)]
-    while not problem.content(rounds, progress) and len(rounds) < MOST_ROUNDS:
+    while not problem.settled(rounds, progress) and len(rounds) < MOST_ROUNDS:
         rounds.append(problem.search(rng, loose=True))
     return problem.result(rounds)
 
@@ -484,7 +484,7 @@ def identifiable(dimensions: Sequence[int], d: int) -> bool:
 
 
 class _Problem:
-    """The moments in coordinates in which all directions that the subspaces span have the variance 1."""
+    """The moments in coordinates in which all directions that the subspaces span have variance 1."""
 
     def __init__(self, sketch: Sketch, dimensions: Sequence[int]) -> None:
         operator: VeroneseMoments = sketch.operator  # type: ignore[assignment]
@@ -492,7 +492,7 @@ class _Problem:
         second, _ = operator.split(sketch.mean)
         values, vectors = np.linalg.eigh(second)
         if values[-1] <= 0:
-            raise ValueError("all rows are at the center: there are no directions to find subspaces of")
+            raise ValueError("all rows are at the center: there are no directions of which to find subspaces")
         self.rank = min(operator.n_features, sum(dimensions))  # no more directions are spanned
         kept = np.maximum(values[-self.rank :], LEAST_RELATIVE_VARIANCE * values[-1])
         self.to_unit = (vectors[:, -self.rank :] / np.sqrt(kept)).T
@@ -515,7 +515,7 @@ class _Problem:
         return turned(second, self.to_unit), forms(self.rank, 4).vector(turned(fourth, self.to_unit))
 
     def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
-        """The best of some starts, unlike each other."""
+        """The best of several starts, unlike each other."""
         more = LATER_STARTS_FACTOR if loose else 1
         bases = starts(*self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
         n = len(bases[0])
@@ -535,22 +535,16 @@ class _Problem:
                 chosen.append(i)
         return np.array(chosen[:n])
 
-    def content(self, rounds: list[list[_Candidate]], progress: Callable[[str], None] | None) -> bool:
-        """Whether more rounds are not worth their time."""
-        best, lowest = self.best(rounds), [min(each.cost for each in found) for found in rounds]
+    def settled(self, rounds: list[list[_Candidate]], progress: Callable[[str], None] | None) -> bool:
+        """Whether the search can end."""
+        best, lowest = _best(rounds), [min(each.cost for each in found) for found in rounds]
         if progress is not None:
-            progress(f"round {len(rounds)}: squared residual {best.cost:.3g}, {best.misfit:.3g} times that of sampling")
+            progress(f"round {len(rounds)}: squared residual {best.cost:.3g}, {best.misfit:.3g} times that expected")
         agree = sum(cost <= EQUAL_COST_RATIO * min(lowest) for cost in lowest) >= AGREEING_ROUNDS
         one_dimension = len(set(self.dimensions)) == 1  # other sets of lines and planes may have the very same moments
         round_enough = one_dimension or best.roundness >= LEAST_ROUNDNESS
         found = best.misfit <= (ACCEPTABLE_MISFIT if agree else GOOD_MISFIT) and round_enough
         return found or len(self.dimensions) == 1 or not self.identified
-
-    def best(self, rounds: list[list[_Candidate]]) -> _Candidate:
-        """Of candidates with the lowest cost, the one whose laws are roundest."""
-        every = [each for found in rounds for each in found]
-        highest = EQUAL_COST_RATIO * min(each.cost for each in every)
-        return max((each for each in every if each.cost <= highest), key=lambda each: each.roundness)
 
     def _candidate(self, union: Union, rng: np.random.Generator) -> _Candidate:
         at = self.fit.linearised(union.bases, union.noise)
@@ -561,7 +555,7 @@ class _Problem:
         return _Candidate(union, shapes, cost, cost / expected)
 
     def _sampled(self, found: Union, at: Linearised, shapes: list[_Shape], rng: np.random.Generator) -> float:
-        """The squared residual that sampling leaves at these subspaces, if rows are Gaussian in them."""
+        """The expected squared residual due to sampling, if rows are Gaussian in these subspaces."""
         weights, rows = _shares(shapes), []
         for basis, shape, share in zip(found.bases, shapes, weights, strict=True):
             n = max(int(SIMULATED_ROWS * share), LEAST_ROWS)
@@ -575,7 +569,7 @@ class _Problem:
         return float(share @ np.sum(left**2, axis=1)) / float(self.sketch.count)
 
     def _of_integers(self, found: Union, at: Linearised, rng: np.random.Generator) -> float:
-        """The squared residual that rounding and the noise of a release leave."""
+        """The expected squared residual due to rounding and the noise of a release."""
         ledger, units = self.sketch.ledger, float(self.sketch.units)
         deviation = np.sqrt(units / 12 + (0.0 if ledger is None else ledger.sum_variance)) / units
         drawn = deviation * rng.standard_normal((NOISE_DRAWS, self.operator.n_sums))
@@ -584,7 +578,7 @@ class _Problem:
         return float(np.mean(np.sum(self._left(found, at, both) ** 2, axis=1)))
 
     def _left(self, found: Union, at: Linearised, values: Double) -> Double:
-        """Values (n, moments) without all that subspaces near these explain."""
+        """Residuals of values (n, moments) after a fit of subspaces near these."""
         parts = np.split(values.T[None], [len(forms(self.rank, 4))], axis=1)
         for i, degree in enumerate((4, 2)):
             columns = np.concatenate([forms(self.rank, degree).basis(basis) for basis in found.bases], axis=2)
@@ -595,8 +589,8 @@ class _Problem:
         return np.asarray(rest - directions @ (directions.T @ rest)).T
 
     def result(self, rounds: list[list[_Candidate]]) -> Subspaces:
-        """In the data's coordinates: subspaces of one dimension by their shares, their bases by variance."""
-        best = self.best(rounds)
+        """In the data's coordinates: subspaces of one dimension by their proportions, their bases by variance."""
+        best = _best(rounds)
         weights, dimensions = _shares(best.shapes), self.dimensions
         chosen = np.empty(len(weights), int)
         chosen[np.argsort(dimensions, kind="stable")] = np.lexsort((-weights, np.array(dimensions)))
@@ -625,9 +619,9 @@ def turned(tensor: Double, matrix: Double) -> Double:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The law within a subspace, in its own basis: second moments and fourth ones, both times its share of records.
+    """Second and fourth moments within a subspace, in its own basis, both times its proportion of records.
 
-    `size` is T . A^-1 (x) A^-1, of A = share * covariance, T = share * fourth moments: p (p + 2) / share of Gaussians.
+    `size` is T . A^-1 (x) A^-1 of second moments A and fourth moments T: p (p + 2) / proportion of Gaussians.
     """
 
     second: Double
@@ -647,7 +641,7 @@ class _Shape:
 
     @property
     def roundness(self) -> float:
-        """1 if fourth moments are those of an ellipse's law, such as a Gaussian; less if rows lie along few lines."""
+        """1 for elliptical distributions, such as Gaussians; less if rows lie along few lines."""
         p = len(self.second)
         to_unit = np.linalg.inv(np.linalg.cholesky(self.second))
         norm = np.linalg.norm(turned(forms(p, 4).tensor(self.fourth), to_unit))
@@ -655,7 +649,7 @@ class _Shape:
 
 
 def _shares(shapes: list[_Shape]) -> Double:
-    """The share of records in each subspace, if all laws have one shape."""
+    """The proportion of records in each subspace, if all distributions have one shape."""
     each = ((shape.size, len(shape.second)) for shape in shapes)
     shares = np.array([p * (p + 2) / size if size > 0 else 0.0 for size, p in each])
     shares = np.maximum(shares, LEAST_SHARE * max(float(np.max(shares)), TINY))
@@ -664,7 +658,7 @@ def _shares(shapes: list[_Shape]) -> Double:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Subspaces with what is known about them."""
+    """Subspaces, the moments in each, and their squared residual, also in units of its expected value."""
 
     union: Union
     shapes: list[_Shape]
@@ -676,34 +670,40 @@ class _Candidate:
         return min(shape.roundness for shape in self.shapes)
 
 
+def _best(rounds: list[list[_Candidate]]) -> _Candidate:
+    """The candidate with the roundest distributions among those with the lowest cost."""
+    every = [each for found in rounds for each in found]
+    highest = EQUAL_COST_RATIO * min(each.cost for each in every)
+    return max((each for each in every if each.cost <= highest), key=lambda each: each.roundness)
+
+
 MOST_CLUSTERS = 2**16
 
 
 @dataclass(eq=False, repr=False)
 class SketchSubspaces(NearestClusters):
-    """Lines, planes and larger subspaces through the origin that rows lie near, from one pass or from a sketch alone.
+    """Lines, planes and larger subspaces through the origin near which rows lie, from one pass or from a sketch alone.
 
-    The sketch holds all moments of order 2 and 4 (`VeroneseMoments`), 65 numbers for 4 columns and 702 for 8, and tells
-    the subspaces whatever the law of the rows in them [1]. Up to 12 columns.
+    The sketch holds all moments of order 2 and 4 (`VeroneseMoments`), 65 numbers for 4 columns and 702 for 8. They
+    determine the subspaces for any distribution of the rows in them [1]. Up to 12 columns.
 
     Parameters
     ----------
     n_clusters : number of subspaces.
     n_dimensions : their dimension, or a list with the dimension of each.
-    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default arrays are looked
-        through; for files a sample tells, with room for values 2.8 times as far from the origin, and for streams the
-        first rows, with room for 5.7 times.
-    random_state : seed of the search, and of the sample that tells the range of files.
+    bounds : lowest and highest value of each column, as a pair of numbers or of lists. By default the range is found in
+        arrays; for files it is that of a sample, times 2.8, and for streams that of the first rows, times 5.7.
+    random_state : seed of the search and of the sample.
     n_jobs, device, verbose, schema : as in `SketchKMeans`.
 
     Attributes
     ----------
     subspaces_ : list of arrays (dimension, columns), orthonormal rows, the largest variance first. Subspaces of one
         dimension come in the order of their weights.
-    weights_ : the share of rows in each, if the laws in all of them have one shape, whatever their scales.
+    weights_ : the proportion of rows in each, if all distributions have one shape, up to scale.
     noise_variance_ : of each column, around the subspaces.
-    residual_ : what the subspaces leave of the fourth moments, of their size.
-    misfit_ : its square, in units of what sampling leaves if rows are Gaussian; near 1 if all is well.
+    residual_ : residual of the fourth moments, relative to their norm.
+    misfit_ : its square, relative to its expected value if rows are Gaussian: near 1 for a good fit.
     labels_ : the nearest subspace of each row, after `fit` on an array.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
 
@@ -768,7 +768,7 @@ class SketchSubspaces(NearestClusters):
         least = max(2, sum(self._dimensions()))
         if n_rows < least:
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} cannot span {self.n_clusters} subspaces", f"give at least {least}")
+            raise InvalidValueError(f"{rows} span fewer subspaces", f"give at least {least}")
 
     def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
         self._checked_dimensions(glimpse.rows.shape[1])
@@ -780,15 +780,14 @@ class SketchSubspaces(NearestClusters):
         found = union_of_subspaces(sketch, dimensions, rng, self._say if self.verbose else None)
         if not found.identified:
             warn_caller(
-                f"fourth moments of {len(found.origin)} columns do not tell {len(dimensions)} subspaces of dimension "
-                f"{max(dimensions)} apart from others: ask for fewer or smaller ones",
+                f"fourth moments of {len(found.origin)} columns do not determine {len(dimensions)} subspaces of "
+                f"dimension {max(dimensions)}: ask for fewer or smaller ones",
                 ConvergenceWarning,
             )
         elif found.misfit > ACCEPTABLE_MISFIT:
             warn_caller(
-                f"the subspaces leave {in_digits(found.misfit, 2)} times the squared residual that sampling does: try "
-                f"other {Parameter('n_clusters')} or {Parameter('n_dimensions')}, or rows whose subspaces meet in the "
-                "origin",
+                f"the squared residual is {in_digits(found.misfit, 2)} times that expected from sampling: try other "
+                f"{Parameter('n_clusters')} or {Parameter('n_dimensions')}, or rows whose subspaces meet in the origin",
                 ConvergenceWarning,
             )
         return found

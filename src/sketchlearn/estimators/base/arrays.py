@@ -1,4 +1,4 @@
-"""Rows that a schema makes numbers of, on their way into an estimator and to its answers; and back into a table."""
+"""Arrays and tables on their way into an estimator: checks, and the encoding and decoding of a schema."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ from sketchlearn.rows.tables import no_names, nothing_left
 
 
 def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, **options: Any) -> Any:
-    """What scikit-learn's `validate_data` makes of X: an array, or a sparse matrix in rows.
+    """The result of scikit-learn's `validate_data`: an array, or a sparse matrix in rows.
 
-    Of data frames, the columns of these names are taken, in this order. Values that are not numbers, or missing, are
-    refused with their column and a remedy.
+    Of data frames, the columns of these names are taken, in this order. A value that is missing or not a number is
+    refused with its column and a remedy.
     """
     X = in_model_order(of_narrow_floats(X), names)
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
         reason = _refusal(X, error)
-        if reason is None and options.get("y_numeric") and _is_text(options["y"]):
-            reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
+        if reason is None and options.get("y_numeric"):
+            y = np.ravel(np.asarray(options["y"], object))
+            if any(isinstance(value, str | bytes) and _is_odd(value) for value in y):
+                reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
         if reason is None:
             raise
         raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
 
 
 def in_model_order(X: Any, names: tuple[str, ...] | None) -> Any:
-    """The columns of these names of a data frame, in this order; all else as it is.
+    """The columns of these names of a data frame, in this order; other kinds of X unchanged.
 
     >>> import pandas as pd
     >>> in_model_order(pd.DataFrame({"c": [1], "b": [2], "a": [3]}), ("a", "b")).columns.tolist()
@@ -65,7 +67,7 @@ def _frame_names(X: Any) -> tuple[str, ...] | None:
 
 
 def _refusal(X: Any, error: Exception) -> str | None:
-    """Which value of which column is no number, and what to do about it; None if it is none of that."""
+    """A message on the first value that is missing or not a number, with a remedy; None if there is none."""
     names = _frame_names(X)
     for i, column in enumerate(_columns(X)):
         name = f"column {i}" if names is None else f"column {names[i]!r}"
@@ -80,7 +82,7 @@ def _refusal(X: Any, error: Exception) -> str | None:
         value = column[row]
         cells = what_cells_hold([type(value)])
         if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
-            return None  # of arrays, scikit-learn has a sentence for objects, which its checks ask for
+            return None  # For objects in arrays, scikit-learn's checks expect its own message.
         if cells is not None:
             remedy = f"{remedy_for_cells(cells)}, or {drop}"
             return f"{name} holds {cells} ({shortened(value)} in row {row}), not numbers: {remedy}"
@@ -100,7 +102,7 @@ def _refusal(X: Any, error: Exception) -> str | None:
 
 
 def _columns(X: Any) -> Iterator[NDArray[Any]]:
-    """The columns of a data frame of pandas or polars, of an array, or of a list of rows; none of anything else."""
+    """The columns of a data frame of pandas or polars, of an array, or of a list of rows; none of other kinds of X."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
         of_pandas = hasattr(X, "iloc")
         yield from (np.asarray((X.iloc[:, i] if of_pandas else X[:, i]).to_numpy()) for i in range(X.shape[1]))
@@ -113,10 +115,9 @@ def _columns(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def _odd_row(column: NDArray[Any]) -> int | None:
-    """The first row in which a column is no number, missing or infinite."""
+    """The first row in which a column is not a finite number."""
     if column.dtype.kind == "f":
-        odd = np.flatnonzero(~np.isfinite(column))
-        return int(odd[0]) if len(odd) else None
+        return next(iter(np.flatnonzero(~np.isfinite(column)).tolist()), None)
     values = column.tolist() if column.dtype.kind in "OUS" else []
     return next((row for row, value in enumerate(values) if _is_odd(value)), None)
 
@@ -128,44 +129,39 @@ def _is_odd(value: Any) -> bool:
         return not math.isfinite(float(value))
     except (TypeError, ValueError):
         return True
-    except OverflowError:  # a whole number beyond floats, which is refused elsewhere
+    except OverflowError:  # an integer beyond floats, which is refused elsewhere
         return False
 
 
-def _is_text(y: Any) -> bool:
-    return any(isinstance(value, str | bytes) and _is_odd(value) for value in np.ravel(np.asarray(y, object)))
-
-
-def _keep_gaps() -> str:
+def _keep_missing() -> str:
     options = "let those columns say so in the schema (missing: indicate)"
     return either('give those columns missing="indicate"', options)
 
 
 def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:
-    """The columns that a schema makes of rows: the one of rows that came before, or else this one; None without any."""
+    """The encoded columns of the schema of earlier rows, or else of this one; None without a schema."""
     if before is not None:
         names = before.feature_names
-        return names if isinstance(names, SchemaColumns) else None
-    if schema is None or isinstance(schema, Schema):
-        return None if schema is None else SchemaColumns(schema)
-    proposed = source(X, schema=schema).columns
-    assert isinstance(proposed, SchemaColumns)
-    return proposed
+    elif isinstance(schema, str):
+        names = source(X, schema=schema).columns
+    else:
+        names = None if schema is None else SchemaColumns(schema)
+    return names if isinstance(names, SchemaColumns) else None
 
 
 def check_stream(schema: Schema | str | None) -> None:
-    """Refuses a schema that would be proposed from the first rows of a stream."""
+    """Refuses schema="auto" for streams: it would be proposed from the first rows."""
     if isinstance(schema, str):
         raise ValueError(
-            'schema="auto" would take the scales and levels of the first rows alone: give schema=skl.schema(sample)'
+            'schema="auto" would take the scales and categories of the first rows alone: give schema=skl.schema(sample)'
         )
 
 
 def columns_on_machines(schema: Schema | str | None, y: Any) -> SchemaColumns | None:
-    """The columns that a schema makes of rows on other machines, if there is one; those with targets need a design."""
+    """The encoded columns of rows on other machines, if there is a schema; with targets, a design is needed."""
     if isinstance(schema, str):
         raise ValueError(
-            'schema="auto" looks at rows, and these are on other machines: give schema=skl.schema(sample), of a data '
+            'schema="auto" needs rows, and these are on other machines: give schema=skl.schema(sample), of a data '
             "frame with some of them"
         )
     if schema is not None and y is not None:
@@ -177,17 +173,17 @@ def columns_on_machines(schema: Schema | str | None, y: Any) -> SchemaColumns | 
 
 
 def encoded_rows(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> Source:
-    """The numbers that a schema makes of rows; the first ones of all must have names."""
+    """Rows as a schema encodes them; the first ones must have column names."""
     return source(rows, schema=columns.schema) if before is None else rows.only(columns)
 
 
 def encoded_table(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> IncomingRows:
-    """The same rows without targets, on their way into a sketch."""
+    """Encoded rows without targets, on their way into a sketch."""
     return IncomingRows(encoded_rows(rows, columns, before), before or SketchedTable(columns, len(columns)))
 
 
 def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
-    """The numbers that a schema makes of a table in memory, a row for each of its rows: NaN in those that it drops."""
+    """A table in memory as a schema encodes it: NaN in rows that the schema drops."""
     rows: Any = source(X)
     if rows.columns is None:
         raise no_names(columns.schema.names)
@@ -201,7 +197,7 @@ def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
 def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> IncomingRows:
     """An array or sparse matrix, with targets beside it if there are some; rows that a schema drops are left out.
 
-    Without targets, the array itself goes along, unless rows are dropped: labels would not be theirs.
+    Without targets, the array itself is included, unless rows are dropped, as its labels would be of other rows.
     """
     held = rows if beside is None else beside
     array = rows if beside is None else None
@@ -212,36 +208,36 @@ def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> Incom
     n_dropped = int(np.count_nonzero(np.isnan(rows).any(axis=1)))
     if n_dropped:
         warn_caller(
-            f"{n_dropped:,} rows have no value in a column where the schema leaves out such rows, and are not learned "
-            f"from: {_keep_gaps()} to keep them"
+            f"{n_dropped:,} rows have missing values in a column where the schema drops such rows, and are left out: "
+            f"{_keep_missing()} to keep them"
         )
         array = None
     return IncomingRows(source(held, nulls="drop"), table, in_memory=True, array=array)
 
 
 def encoded_blocks(X: Any, columns: SchemaColumns) -> Iterator[NDArray[Any]]:
-    """The numbers that a schema makes of a table, a row for each of its rows."""
+    """A table as a schema encodes it; dropped rows are refused, as there would be no prediction for them."""
     rows = source(X).only(columns)
     for block in rows.blocks(len(columns)):
         yield block.rows
         if rows.dropped:
             raise ValueError(
-                f"{rows.dropped:,} rows have no value in a column where the schema leaves out such rows: drop them "
-                f"first, or {_keep_gaps()}"
+                f"{rows.dropped:,} rows have missing values in a column where the schema drops such rows: drop them "
+                f"first, or {_keep_missing()}"
             )
 
 
 def with_targets(columns: SchemaColumns, targets: Sequence[Column]) -> SchemaColumns:
-    """The columns of a schema, and then those of targets, which are taken out of the schema if they are in it."""
+    """The columns of a schema without the targets, followed by the targets."""
     names = {target.name for target in targets}
     features = [column for column in columns.schema.columns if column.name not in names]
     if not features:
-        raise ValueError("all columns are targets: there is nothing to learn them from")
+        raise ValueError("all columns are targets: there are no features")
     return SchemaColumns(replace(columns.schema, columns=(*features, *targets)))
 
 
 def target_names(y: Any, rows: Source) -> list[str]:
-    """The columns of a table that y names as targets."""
+    """The names of the targets in a table."""
     names = [y] if isinstance(y, str) else list(y) if isinstance(y, list | tuple) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError(f"with a schema, y must name columns of the table, one or several, not {shortened(y)}")
@@ -253,10 +249,7 @@ def target_names(y: Any, rows: Source) -> list[str]:
 
 
 def decoded_table(rows: NDArray[Any], columns: tuple[str, ...] | None) -> Any:
-    """Rows of a schema's numbers as the table would have them: a data frame, or an Arrow table without pandas.
-
-    Without a schema, the rows themselves.
-    """
+    """Decodes rows of a schema: to a data frame, or to an Arrow table without pandas. Without a schema, the rows."""
     if not isinstance(columns, SchemaColumns):
         return rows
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Estimators whose attributes have standard errors and intervals."""
+"""Estimators whose attributes have standard errors and confidence intervals."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ WRITTEN_BEFORE = "the model's file was written before models had standard errors
 
 @dataclass(eq=False, repr=False)
 class ErrorBarredEstimator(SketchEstimator):
-    """An estimator that says how sure its attributes are; each task says how it finds that out."""
+    """An estimator with standard errors; each task says how they are found."""
 
     #: With fewer, 62 to 82 % of 95 % intervals held the truth (k-means and principal components of 3 to 10 records).
     least_records: ClassVar[int] = 30
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        """The standard errors of what was learned from the state's sketch; `UndeterminedError` says why not."""
+        """The standard errors of the state's model; `UndeterminedError` says why there are none."""
 
     @property
     def standard_errors_(self) -> dict[str, Double]:
-        """One standard deviation of the numbers of each attribute, by the attribute's name.
+        """Standard errors of the numbers of each attribute, by the attribute's name.
 
-        Where it cannot be told, an attribute is missing, and a warning says why.
+        An attribute is missing if its errors cannot be estimated, and a warning says why.
         """
         bars = self.error_bars()
         if bars.withheld:
-            warn_caller(f"standard errors are withheld: {bars.withheld}")
+            warn_caller(f"standard errors are not reported, because {bars.withheld}")
         return dict(bars.standard_errors)
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[Double, Double]]:
-        """Lower and upper ends of intervals that hold the truth with this probability, by the attribute's name."""
+        """Lower and upper ends of confidence intervals of this level, by the attribute's name."""
         if not 0 < number("level", level) < 1:
             raise ValueError(f"level must lie between 0 and 1, not {level!r}")
         away = ndtri((1 + level) / 2)
@@ -54,23 +54,22 @@ class ErrorBarredEstimator(SketchEstimator):
         return {name: (getattr(self, name) - away * e, getattr(self, name) + away * e) for name, e in errors.items()}
 
     def error_bars(self) -> ErrorBars:
-        """The standard errors, found when they are first asked for, and why some are withheld."""
+        """The standard errors, computed when they are first requested, and why some are not reported."""
         self.fitted_model()
-        state = self._state
-        assert state is not None
-        if state.error_bars is None:
-            state = replace(state, error_bars=self._found(state))
-            self._state = state
-        assert state.error_bars is not None
-        return state.error_bars
+        assert self._state is not None
+        found = self._state.error_bars
+        if found is None:
+            found = self._computed(self._state)
+            self._state = replace(self._state, error_bars=found)
+        return found
 
-    def _found(self, state: FittedState) -> ErrorBars:
+    def _computed(self, state: FittedState) -> ErrorBars:
         if state.sketch is None:
             return ErrorBars(withheld=WRITTEN_BEFORE)
         if self.n_records_ < self.least_records:
             return ErrorBars(
-                withheld=f"intervals of fewer than {self.least_records} records hold the truth too seldom, and there "
-                f"are {self.n_records_:,.0f}: learn from more"
+                withheld=f"intervals of fewer than {self.least_records} records contain the truth too rarely, and "
+                f"there are {self.n_records_:,.0f}: learn from more"
             )
         try:
             with one_blas_thread():
@@ -80,11 +79,11 @@ class ErrorBarredEstimator(SketchEstimator):
 
     @property
     def sketch_(self) -> Sketch:
-        """The sketch of all rows so far; rows that the estimator keeps are not in it."""
+        """The sketch of all rows so far, without its sample of rows."""
         return super().sketch_.without_rows()
 
     def sketch_with_rows(self) -> Sketch:
-        """The sketch of all rows so far, with those that are kept beside it to learn from: they are personal data."""
+        """The sketch of all rows so far, with its sample of rows, which are personal data."""
         sketch: Sketch = self._sketched_state().sketch
         return sketch.copy()
 

@@ -1,4 +1,4 @@
-"""What was learned, as frozen values: two are equal if their files are, and a file has their fields, each checked."""
+"""Fitted models as frozen values: they are equal if their files are, and a file has their fields, each checked."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.values import number, shortened, truth, whole
 
 Document = dict[str, Any]
-#: sizes and fields that are known already, by their letters and names
+#: sizes and fields that were read before, by their letters and names
 Known = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Base of what estimators learn. Fields that `model_array` and the functions below declare are written to files.
+    """Base of fitted models. Fields that are declared by `model_array` and the functions below are written to files.
 
     >>> @dataclass(frozen=True, eq=False)
     ... class Line(FittedModel):
@@ -33,21 +33,20 @@ class FittedModel:
 
     @classmethod
     def saved_fields(cls) -> dict[str, Any]:
-        """The fields that a file has, by name, with how they are read and written."""
+        """The fields of a file by name, with the functions that read and write them."""
         return {f.name: f.metadata for f in fields(cls) if "read" in f.metadata}
 
     def to_fields(self) -> Document:
-        """The fields of a model file; those that need not be there are left out where they are None."""
-        values = {name: (getattr(self, name), form) for name, form in self.saved_fields().items()}
+        """The fields of a model file, without optional ones that are None."""
         return {
-            name: form["write"](value)
-            for name, (value, form) in values.items()
-            if value is not None or not form["optional"]
+            name: form["write"](getattr(self, name))
+            for name, form in self.saved_fields().items()
+            if not form["optional"] or getattr(self, name) is not None
         }
 
     @classmethod
     def from_fields(cls, document: Document, n_features: int) -> Self:
-        """The model of a file; a `ValueError` says what is wrong with it."""
+        """The model in a file; a `ValueError` says what is wrong with it."""
         known: Known = {"d": n_features}
         for name, form in cls.saved_fields().items():
             absent = form["optional"] and name not in document
@@ -59,11 +58,11 @@ class FittedModel:
 
     @classmethod
     def cost_of(cls, known: Known) -> Cost:  # noqa: ARG003
-        """What it takes to make the model of these fields, where that grows faster than their file."""
+        """The cost of making the model of these fields, if it grows faster than their file."""
         return Cost()
 
     def check(self) -> None:
-        """Refuses fields of a file that do not fit together."""
+        """Refuses fields of a file that are inconsistent."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.to_fields() == other.to_fields()  # type: ignore[attr-defined]
@@ -77,17 +76,21 @@ def saved(
     optional: bool = False,
     **more: Any,
 ) -> Any:
-    """A field that is written to files, and how; one that is optional may be None, and is then in no file."""
+    """A field that is written to files, with functions to read and write it; an optional one is left out if None."""
     return field(metadata={"read": read, "write": write, "optional": optional}, **more)
 
 
 def model_array(*shape: str, unknown: float | None = None, **more: Any) -> Any:
-    """Finite numbers, of sizes that are named by letters, "d" for columns; NaN is written as the number `unknown`."""
-    return saved(partial(read_array, shape, unknown), partial(_plain_array, unknown), **more)
+    """Finite numbers; letters name the sizes, "d" the number of columns. NaN is written as the number `unknown`."""
+
+    def write(value: Double) -> Any:
+        return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
+
+    return saved(partial(read_array, shape, unknown), write, **more)
 
 
 def arrays(*shape: str) -> Any:
-    """Several arrays, as many as the first letter says, each with a first size of its own."""
+    """Several arrays; the first letter names their number, and the second size may differ among them."""
     return saved(partial(_read_arrays, shape), lambda several: [one.tolist() for one in several])
 
 
@@ -96,9 +99,11 @@ def scalar() -> Any:
     return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
 
 
-def integer(least: int, most: str) -> Any:
-    """A whole number, at most the size that a letter names."""
-    return saved(lambda name, value, known: whole(name, value, least, known[most]), int)
+def integer(least: int, most: str | int) -> Any:
+    """A whole number, at most this number or the size that a letter names."""
+    return saved(
+        lambda name, value, known: whole(name, value, least, known[most] if isinstance(most, str) else most), int
+    )
 
 
 def flag(**more: Any) -> Any:
@@ -112,7 +117,7 @@ def word(*allowed: str) -> Any:
 
 
 def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: Any, known: Known) -> Double:
-    """An array of a file; sizes that are not known yet are those that it has."""
+    """An array of a file; it determines the sizes of letters that are not known yet."""
     found = value
     for letter in shape:
         if letter not in known:
@@ -122,10 +127,6 @@ def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: 
         found = found[0] if isinstance(found, list) and found else None
     numbers = numbers_of({name: value}, name, tuple(known[letter] for letter in shape))
     return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
-
-
-def _plain_array(unknown: float | None, value: Double) -> Any:
-    return (value if unknown is None else np.nan_to_num(value, nan=unknown)).tolist()
 
 
 def _read_arrays(shape: tuple[str, ...], name: str, value: Any, known: Known) -> tuple[Double, ...]:
@@ -142,7 +143,7 @@ def _read_word(allowed: tuple[str, ...], name: str, value: Any, known: Known) ->
 
 
 def chosen_parameters(estimator: Any) -> Document:
-    """Parameters that differ from the defaults, as far as they are words and numbers, or lists of such.
+    """Parameters that differ from the defaults, if they are words, numbers or lists of such.
 
     >>> import sketchlearn as skl
     >>> chosen_parameters(skl.SketchPCA(2, bounds=(-1.0, 1.0)))
@@ -157,7 +158,7 @@ def chosen_parameters(estimator: Any) -> Document:
 
 
 def take_parameters(estimator: Any, parameters: Any) -> None:
-    """Makes these the parameters, and all others that are words and numbers the defaults."""
+    """Sets these parameters, and resets all others that are words and numbers to the defaults."""
     if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
         raise ValueError("parameters must be an object of words and numbers")
     if odd := sorted(parameters.keys() - estimator.get_params(deep=False).keys()):

@@ -1,4 +1,4 @@
-"""What an estimator knows beside its parameters: which table was sketched, its sketch, and what was learned."""
+"""The fitted state of an estimator: the sketched table, its sketch, and the model."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sketchlearn.sketch.sums import Sketch
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What is known of rows before they are sketched.
+    """The design sample: rows from which an operator is designed before all rows are sketched.
 
     Attributes
     ----------
-    rows : some of them: 5000, or as many as a pilot needs.
-    representative : whether they come from all over, and not from the beginning of a stream.
+    rows : the sample: 5000 rows, or as many as a pilot needs.
+    representative : whether they are a random sample of all rows, and not the first rows of a stream.
     columns : names of the columns, if they have names.
-    everything : all rows, where another pass over them is cheap because they are in memory.
-    targets : positions of the columns that are targets.
-    n_rows : how many rows there are, where that is known and each counts once.
+    everything : all rows, if they are in memory, so that another pass is cheap.
+    targets : positions of the targets among the columns.
+    n_rows : the number of all rows, if it is known and the rows have no weights.
     at_hand : whether further passes are cheap: rows are in memory, or on a GPU.
     """
 
@@ -48,14 +48,14 @@ class Glimpse:
 
 
 def kept_rows(sketch: Sketch) -> RowSample | None:
-    """The rows that a sketch keeps, if it does; rows too far for a phase, which sums can bear, are refused."""
+    """The sample of rows in a sketch, if there is one; rows beyond the range of the operator's phases are refused."""
     operator: Any = sketch.operator
     kept = sketch.kept
     if kept is None or len(kept) == 0:
         return None
     for waves in (part for part in operator.side_by_side if isinstance(part, FourierFeatures)):
-        for row in kept.rows[waves.beyond(kept.rows)]:
-            raise ValueError(f"of a row that is kept, {waves.with_names(waves.explain_refusal(row))}")
+        if len(beyond := kept.rows[waves.beyond(kept.rows)]):
+            raise ValueError(f"in a sampled row, {waves.with_names(waves.explain_refusal(beyond[0]))}")
     copies = kept.units / 2.0**WEIGHT_BITS
     rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
     return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
@@ -65,44 +65,43 @@ def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None
     """Refuses rows beside a private release, unless the caller says that they are public."""
     if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
         raise InvalidValueError(
-            "rows beside a private release are not protected by its noise, and what is learned from both tells about "
-            "them",
+            "rows beside a private release are not protected by its noise, and a model of both would reveal them",
             f"leave them out or, if these rows are public, give {Parameter('assume_public_sample', True)}",
         )
 
 
 def given_rows(sketch: Sketch, sample: Any, assume_public_sample: bool) -> RowSample:
-    """Rows that were given to learn from beside a sketch; those beside a private release must be public."""
+    """A given sample of rows beside a sketch; beside a private release, it must be public."""
     check_public_rows(sketch.ledger, assume_public_sample)
     operator: Any = sketch.operator
     rows = source(sample)
     rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
-    blocks = [block.rows.astype(np.float64) for block in rows.blocks(operator.n_features)]
-    if not blocks or not sum(map(len, blocks)):
+    blocks = (block.rows.astype(np.float64) for block in rows.blocks(operator.n_features))
+    given = np.concatenate([np.empty((0, operator.n_features)), *blocks])
+    if not len(given):
         raise ValueError("the sample has no rows: give some, or leave it out")
-    given = np.concatenate(blocks)
     if not np.all(np.isfinite(given)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
     return RowSample(WeightedRows.of(given), error_units(operator))
 
 
 def error_units(operator: Any) -> Double:
-    """The units in which squared errors of the columns count."""
+    """The units of the columns in which squared errors are added."""
     return np.ones(operator.n_features) if operator.error_units is None else np.array(operator.error_units)
 
 
 @dataclass(frozen=True)
 class SketchedTable:
-    """The columns that are sketched, targets included.
+    """The sketched columns, with the targets.
 
     Attributes
     ----------
     columns : their names, if they have names.
-    width : how many there are; None while no row of a stream was read.
-    targets : positions of those that are targets.
+    width : their number; None while no row of a stream was read.
+    targets : positions of the targets.
     flat : whether there is one target, given without a second dimension.
-    labels : of targets that are classes, the label of each code 0, 1, ...; None where codes are the labels.
-    declared : classes that were named beforehand.
+    labels : for classes, the label of each code 0, 1, ...; None if codes are the labels.
+    declared : classes that were declared by the caller.
     """
 
     columns: tuple[str, ...] | None
@@ -123,7 +122,7 @@ class SketchedTable:
         return (self.width or 0) - len(self.targets)
 
     def label_of(self, code: float) -> Any:
-        """The label that a code stands for."""
+        """The label of a code."""
         return code if self.labels is None else self.labels[int(code)]
 
 
@@ -133,11 +132,11 @@ class IncomingRows:
 
     Attributes
     ----------
-    rows : all of them, targets included.
-    table : what their columns are.
-    in_memory : whether another pass over them is cheap.
-    array : the rows as one array or sparse matrix without targets, where they came so.
-    frame : a Dask collection or Spark data frame, which stays where it is; there are no `rows` then.
+    rows : all rows, with the targets.
+    table : their columns.
+    in_memory : whether they are in memory.
+    array : the rows as an array or sparse matrix, if they came so, without targets.
+    frame : a Dask collection or Spark data frame instead of `rows`.
     """
 
     rows: Any  # a Source
@@ -148,7 +147,7 @@ class IncomingRows:
 
     @property
     def at_hand(self) -> bool:
-        """Whether another pass is cheap: they are in memory, or on a GPU."""
+        """Whether further passes are cheap: rows are in memory, or on a GPU."""
         return self.in_memory or (self.frame is None and gpu_rows(self.rows) is not None)
 
     @property
@@ -157,26 +156,26 @@ class IncomingRows:
         return self.frame is not None or self.in_memory or bool(self.rows.replayable)
 
     def counted(self, sample_weight: Any) -> IncomingRows:
-        """The same rows, each counted as often as its weight says."""
+        """The same rows, with weights."""
         return replace(self, rows=weighted(self.rows, sample_weight))
 
 
 class FirstRows(NamedTuple):
-    """Some of the first rows of a stream, and their weights, if they came with some."""
+    """Some of the first rows of a stream, and their weights, if they have some."""
 
     rows: NDArray[Any]
     weights: NDArray[Any] | None = None
 
     @property
     def n_records(self) -> int:
-        """How many rows they count as; if any weight is a fraction, how many they are."""
+        """The sum of their weights; the number of rows if any weight is a fraction."""
         if self.weights is None or np.any(self.weights != np.rint(self.weights)):
             return len(self.rows)
         return int(np.sum(self.weights))
 
     @staticmethod
     def together(several: tuple[FirstRows, ...]) -> Source:
-        """All of them, as one source."""
+        """All rows as one source."""
         rows = source(np.concatenate([part.rows for part in several]))
         if all(part.weights is None for part in several):
             return rows
@@ -186,23 +185,23 @@ class FirstRows(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedState:
-    """What is known after rows were seen. `fit` replaces it as a whole, so that an error leaves the one before.
+    """All that an estimator has learned. `fit` replaces it as a whole, so that an error leaves the previous one.
 
-    All that a model is learned from is in it, but for the estimator's parameters, which are the caller's own. So it
-    tells whether the model is private (`ledger`), and cannot be made of a release and rows that are not public.
+    A model depends on this state and on the estimator's parameters, which are the caller's own. So the state determines
+    the ledger of the model, and refuses rows that are not public beside a private release.
 
     Attributes
     ----------
-    table : the columns that were sketched.
-    sketch : of all rows so far, or one per class; None while none is needed, and in a model that was loaded.
-    given_rows : some rows that came with a sketch, until the model is learned.
-    public_sample : whether the caller said that those rows are public.
-    first_rows : of a stream, kept until there are enough to design the operator on.
-    design_notes : what designing the operator found that learning needs.
-    model : what was learned; None after rows were added.
+    table : the sketched columns.
+    sketch : of all rows so far, or one per class; None until it is needed, and in a loaded model.
+    given_rows : a sample that was given with a sketch, until the model is learned.
+    public_sample : whether the caller declared that sample public.
+    first_rows : the first rows of a stream, until there are enough to design the operator.
+    design_notes : further results of the design that learning needs.
+    model : the fitted model; None after rows were added.
     row_labels : the cluster of each row of an array given to `fit`.
-    error_bars, row_mean : how sure the model is, once that was asked for.
-    privacy, n_records : of a loaded model: the ledger of what it was learned from, and how many records that had.
+    error_bars, row_mean : standard errors, and the mean over the rows, once they were requested.
+    privacy, n_records : of a loaded model: its ledger, and the number of records that it was learned from.
     """
 
     table: SketchedTable
@@ -226,17 +225,17 @@ class FittedState:
 
     @property
     def ledger(self) -> Ledger | None:
-        """What all that the model is learned from has spent, if it is private; learning adds nothing to it."""
+        """The privacy budget spent on the data of the model, if it is private; learning spends nothing."""
         ledger: Ledger | None = self.privacy if self.sketch is None else self.sketch.ledger
         return replace(ledger, sample=ASSUMED) if ledger is not None and self.public_sample else ledger
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows can be added: a model that was loaded has none."""
+        """Whether there is a sketch, or first rows: a loaded model has none."""
         return self.sketch is not None or bool(self.first_rows)
 
     def check_takes_rows(self) -> None:
-        """Refuses rows to add where the model was learned from a release."""
+        """Refuses to add rows to a private release."""
         if self.ledger is not None:
             raise ValueError(
                 "a model of a private release cannot take in records: do that with the exact sketch, then release it "
@@ -244,15 +243,13 @@ class FittedState:
             )
 
     def with_certainty(self, facts: dict[str, Any]) -> FittedState:
-        """The same, with what a model file says of how sure the model is, if it does."""
-        bars = ErrorBars.from_json(facts["error_bars"]) if "error_bars" in facts else None
-        return replace(
-            self, error_bars=bars, row_mean=RowMean.from_json(facts["row_mean"]) if "row_mean" in facts else None
-        )
+        """The same with the standard errors and the row mean of a model file, if it has them."""
+        kinds: dict[str, Any] = {"error_bars": ErrorBars, "row_mean": RowMean}
+        return replace(self, **{name: kind.from_json(facts[name]) for name, kind in kinds.items() if name in facts})
 
 
 def why_no_sketch(state: FittedState | None) -> str:
-    """Why an estimator has no sketch, and what to do about it."""
+    """Why an estimator has no sketch, with a remedy."""
     if state is None or state.model is None:
         return "has no sketch yet: fit it first"
-    return "was loaded, and files of models hold no sketch: give the sketch that it was learned from"
+    return "was loaded, and model files hold no sketch: give the sketch that it was learned from"

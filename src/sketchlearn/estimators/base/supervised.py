@@ -1,4 +1,4 @@
-"""What estimators of classes share: labels, and one sketch per class."""
+"""Estimators with targets: numbers, in one sketch with the features, or labels, with one sketch per class."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import check_names
-from sketchlearn.core.values import difference, shortened
+from sketchlearn.core.values import difference, number, shortened
 from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
 from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.estimators.base.model import FittedModel, flag, model_array, scalar
 from sketchlearn.estimators.base.state import FittedState, IncomingRows, SketchedTable
 from sketchlearn.features.operator import Operator
 from sketchlearn.files.sketches import merge
@@ -35,7 +37,7 @@ from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 @dataclass(eq=False, repr=False)
 class SupervisedEstimator(SketchEstimator):
-    """An estimator whose sketch holds features and targets."""
+    """An estimator of targets, which are sketched with the features."""
 
     @abstractmethod
     def _arrays(
@@ -50,17 +52,11 @@ class SupervisedEstimator(SketchEstimator):
         ----------
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : the targets; or, where X holds them too, the name of their column, or a list of names or positions.
+        y : the target or label of each row; or, where X holds them too, the name of their column, or a list of names or
+            positions. Labels in X are numbers; with a schema, a column that y names may hold text.
         sample_weight : how often each row counts, as in `SketchKMeans.fit`.
         """
         return super().fit(X, y, sample_weight)
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
-
-        The operator is designed on the first 5000 rows, which are kept until then; then it is fixed.
-        """
-        return self._add(X, y, sample_weight)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
@@ -69,22 +65,24 @@ class SupervisedEstimator(SketchEstimator):
                 return self._encoded_rows(rows, schema, y, before, classes)
             if before is not None and before.columns is not None:
                 rows = rows.only(before.columns, any_order=True)
-            table = SketchedTable(rows.columns, _width(rows), labels=before.labels if before else None)
+            if rows.width is None:
+                raise ValueError("there are no rows: the first ones determine the number of columns")
+            table = SketchedTable(rows.columns, rows.width, labels=before.labels if before else None)
             return IncomingRows(rows, self._with_targets(table, y))
         left, right, features = self._arrays(X, y, before, classes)
         d, n_targets = left.shape[1], right.shape[1]
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
-        return rows_in_memory(left, replace(table, flat=is_flat(y, n_targets)), Beside(left, right))
+        return rows_in_memory(left, replace(table, flat=_is_flat(y, n_targets)), Beside(left, right))
 
     def _encoded_rows(
         self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
     ) -> IncomingRows:
-        """Rows whose features a schema makes numbers of, with the columns that y names as targets."""
+        """Rows whose features a schema encodes, with the columns that y names as targets."""
         targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
         columns = with_targets(schema, targets)
         n, first = len(targets), len(columns) - len(targets)
-        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), is_flat(y, n), labels)
+        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), _is_flat(y, n), labels)
         return IncomingRows(encoded_rows(rows, columns, before), table)
 
     def _target_columns(
@@ -94,15 +92,15 @@ class SupervisedEstimator(SketchEstimator):
         before: SketchedTable | None,  # noqa: ARG002
         classes: Any,  # noqa: ARG002
     ) -> tuple[tuple[Column, ...], tuple[Any, ...] | None]:
-        """How targets in a table become numbers, one each, and the labels that they stand for, if they are classes."""
+        """Schema columns of the targets, each one number, and the labels of their codes, if they are classes."""
         return tuple(map(Number, names)), None
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
         targets = positions(y, table.columns, table.width or 0)
-        return replace(table, targets=targets, flat=is_flat(y, len(targets)))
+        return replace(table, targets=targets, flat=_is_flat(y, len(targets)))
 
 
-def is_flat(y: Any, n_targets: int) -> bool:
+def _is_flat(y: Any, n_targets: int) -> bool:
     """Whether there is one target, given without a second dimension."""
     return n_targets == 1 and np.asarray(y).ndim < 2
 
@@ -150,14 +148,8 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     if len(set(found)) < len(found):
         raise InvalidValueError(f"names a column twice: {shortened(y)}", parameter="y")
     if len(found) == width:
-        raise ValueError("all columns are targets: there is nothing to learn them from")
+        raise ValueError("all columns are targets: there are no features")
     return found
-
-
-def _width(rows: Source) -> int:
-    if rows.width is None:
-        raise ValueError("there are no rows: the first ones tell how many columns there are")
-    return rows.width
 
 
 def shaped_attribute(name: str) -> Any:
@@ -173,9 +165,42 @@ def shaped_attribute(name: str) -> Any:
     return property(shaped)
 
 
+def check_alpha(alpha: Any) -> None:
+    """Refuses a penalty that is neither "gcv" nor a number from 0 on."""
+    if not (isinstance(alpha, str) and alpha == "gcv") and number('alpha must be "gcv" or a number: it', alpha) < 0:
+        raise ValueError(f"alpha must not be negative, but is {alpha!r}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedRegression(FittedModel):
+    """A regression of several targets."""
+
+    intercepts: Double = model_array("t")
+    r2: Double = model_array("t")  # proportion of each target's variance that is explained
+    penalty: float = scalar()  # as of scikit-learn's Ridge and KernelRidge
+    flat: bool = flag(default=True)  # one target, given without a second dimension
+
+    #: fields that are proportional to the targets
+    proportional: ClassVar[tuple[str, ...]]
+
+    def check(self) -> None:
+        if self.flat and len(self.intercepts) > 1:
+            raise ValueError("several targets cannot be flat")
+
+    @abstractmethod
+    def values(self, rows: Double) -> Double:
+        """The targets of each row, (rows, targets)."""
+
+    def in_units(self, widths: Double, centers: Double) -> Self:
+        """The regression of targets y, where this one is of (y - center) / width."""
+        fields = {name: getattr(self, name) for name in self.proportional}
+        scaled = {name: value * (widths[:, None] if value.ndim == 2 else widths) for name, value in fields.items()}
+        return replace(self, intercepts=self.intercepts * widths + centers, **scaled)
+
+
 @dataclass(eq=False, repr=False)
 class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
-    """An estimator of targets that are numbers; what it learns says `flat` and has an `r2` of each target."""
+    """An estimator of targets that are numbers; it learns a `FittedRegression`."""
 
     def _arrays(
         self,
@@ -193,7 +218,27 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} cannot tell a regression", "give at least 2")
+            raise InvalidValueError(f"{rows} do not determine a regression", "give at least 2")
+
+    def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
+        """Learns from a sketch of which these columns are the targets."""
+        target_numbers(state.table.columns, targets)
+        table = replace(state.table, targets=targets, flat=len(targets) == 1)
+        return self._learn(replace(state, table=table), self._generator())
+
+    def _in_table_units(self, fit: Any, table: SketchedTable, *, centered: bool = True) -> Any:
+        """The regression of targets as the table has them, where a schema standardised them."""
+        if not (numbers := target_numbers(table.columns, table.targets)):
+            return fit
+        centers = np.array([column.center if centered else 0.0 for column in numbers])
+        return fit.in_units(np.array([column.width for column in numbers]), centers)
+
+    def predict(self, X: Any) -> Double:
+        """The targets of each row."""
+        fit = self.fitted_model()
+        parts = map(fit.values, self.row_blocks(X, np.float64))
+        values = np.concatenate([np.empty((0, len(fit.intercepts))), *parts])
+        return values[:, 0] if fit.flat else values
 
     @property
     def r2_(self) -> float:
@@ -201,14 +246,14 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
 
 
 def target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) -> list[Number]:
-    """The targets among the columns of a schema, if there is one; what is no number of one unit is refused."""
+    """The targets among the columns of a schema, if there is one; each must be a plain number."""
     found = [columns.column_at(i) for i in targets] if isinstance(columns, SchemaColumns) else []
     for column in found:
         if not isinstance(column, Number) or column.scaling == "log" or column.missing != DROP:
-            gaps = "" if column.missing == DROP else ", with gaps"
+            missing = "" if column.missing == DROP else ", with missing values"
             raise ValueError(
-                f"the target {column.name!r} is a {column.in_words}{gaps}, by the schema of this sketch: take another "
-                "target, or a schema in which it is a plain number, and rows without it are left out"
+                f"the target {column.name!r} is a {column.in_words}{missing}, by the schema of this sketch: choose "
+                "another target, or a schema in which it is a plain number, and rows without it are dropped"
             )
     return [column for column in found if isinstance(column, Number)]
 
@@ -222,14 +267,14 @@ class ClassSketches:
 
     @property
     def count(self) -> int | float:
-        """Number of records of all classes."""
+        """The number of records of all classes."""
         return sum(sketch.count for sketch in self.sketches.values())
 
     @property
     def total(self) -> Sketch:
-        """The sketch of all classes together. No row is in two of them: private ones compose in parallel.
+        """The sketch of all classes together. Each row is in one of them, so that private ones compose in parallel.
 
-        Units such as patients may have rows in all classes: then epsilons add up.
+        Privacy units such as patients may have rows in all classes; their epsilons add up.
         """
         if not self.sketches:
             return Sketch(self.operator)
@@ -241,7 +286,7 @@ class ClassSketches:
 
     @property
     def ledger(self) -> Ledger | None:
-        """What all classes together have spent, if they are private."""
+        """The privacy budget spent on all classes together, if they are private."""
         return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
 
     def copy(self) -> ClassSketches:
@@ -262,28 +307,35 @@ class ClassSketches:
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():
-            # in one batch, however large the blocks were; equal rows of two classes are two batches
+            # One batch, whatever the size of the blocks; equal rows of two classes are two batches.
             self.sketches[code] = self.sketches.get(code, Sketch(self.operator)).copy()
             self.sketches[code].add_as_new(sketch.as_one_batch(f"class {code:g}"))
         return self
 
 
-WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # which is written again as it was read, unlike 007
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # 007 is text, as it would be written as 7
 
 
 def check_labels(labels: Any) -> None:
-    """Refuses labels of a model file that are not different words, or different numbers."""
+    """Refuses labels of a model file that are not distinct words, or distinct numbers."""
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
     alike = len({isinstance(label, str) for label in labels}) <= 1
-    # in order, as whole numbers can be chosen so that a set takes the square of their number to make
+    # Sorted, as integers can be chosen so that making a set of them takes quadratic time.
     if not alike or any(one == other for one, other in pairwise(sorted(labels))):
         raise ValueError("labels must differ, and be all words or all numbers")
     check_names("a class", labels)
 
 
+def plain_labels(labels: tuple[Any, ...] | None) -> list[Any] | None:
+    """The labels, if there are some, as a model file has them: words or numbers."""
+    if not all(isinstance(label, str | int | float) for label in labels or ()):
+        raise TypeError("models can be saved if their labels are words or numbers")
+    return None if labels is None else list(labels)
+
+
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
-    """Refuses private sketches of classes whose names may come from the data."""
+    """Refuses private sketches of classes whose names are not declared."""
     if classes is None:
         raise ValueError(
             "the names of the classes would be released as they are, and one record may be the only one of its class: "
@@ -295,21 +347,21 @@ def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
     if missing := [label for label in declared if label not in sketches]:
         raise ValueError(f"there is no sketch of the declared class {missing[0]!r}: release an empty one for it")
     odd = [label for label in sketches if label not in declared]
-    if odd and selected:  # whose names must not be seen
+    if odd and selected:  # Their names must not be shown.
         raise ValueError(f"{len(odd):,} of the sketches are of classes that were not selected: leave them out")
     if odd:
         raise ValueError(f"the class {odd[0]!r} is not among the declared classes")
 
 
 def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
-    """The sketch, with what selecting the classes has cost, if its ledger does not include that already."""
+    """The sketch, with the cost of selecting the classes, if its ledger does not include that already."""
     if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
         return sketch.copy()
     return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
 
 
 def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
-    """Refuses the same rows under two labels."""
+    """Refuses rows that are in the sketches of two labels."""
     seen: dict[int, Any] = {}
     for label, sketch in sketches.items():
         for batch in sketch.batches.times:
@@ -319,7 +371,7 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
 
 
 def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
-    """The labels that are known, and those that came now; others than the declared ones are refused."""
+    """The labels of earlier rows, and new ones; labels that are not among the declared ones are refused."""
     known = before.labels or () if before else ()
     if classes and (other := [label for label in found if label not in classes]):
         raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
@@ -327,7 +379,7 @@ def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -
 
 
 def _labels_in(rows: Source, name: str) -> list[Any]:
-    """The different labels in a column of a table, in order: text is whole numbers if all of it is."""
+    """The distinct labels in a column of a table, sorted: whole numbers if all text is such."""
     if not rows.replayable:
         raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
     values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
@@ -341,48 +393,35 @@ def _labels_in(rows: Source, name: str) -> list[Any]:
 class LabelledEstimator(SupervisedEstimator):
     """An estimator that learns from one sketch per class, all of one operator; labels have codes 0, 1, ..."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from labelled rows, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes.
-        y : the label of each row; or, where X holds them too, as numbers, the name of their column, or [its position].
-            With a schema, a column that y names may hold text.
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
-
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Adds labelled rows to those seen so far. The model is learned anew when it is next asked for.
+        """Adds labelled rows to those seen so far. The model is learned again when it is next needed.
 
         Parameters
         ----------
         X, y, sample_weight : as in `fit`.
-        classes : all labels that may come, if that is to be checked; others are refused from then on.
+        classes : all possible labels, if they are to be checked; other labels are refused from then on.
         """
         return self._add(X, y, sample_weight, classes)
 
     def fit_sketch(self, sketch: Mapping[Any, Sketch], *, classes: Any = None) -> Self:  # type: ignore[override]
         """Learns from one sketch per class: a dictionary of labels and sketches of one operator.
 
-        Private sketches are taken to be of disjoint records, as classes are: the largest epsilon holds for all, or
-        twice that for replaced records, which may change their class.
+        Private sketches must be of disjoint records, as classes are: the largest epsilon holds for all, or twice that
+        for replaced records, which may change their class.
 
         Parameters
         ----------
         sketch : the dictionary.
-        classes : for private sketches, all labels, known without looking at the data: a label that comes from the data
-            would tell that there is a record of it. Each needs a release, of an empty sketch if it has no records. Or
-            what `skl.privacy.select_classes` has selected, whose cost is added, unless the releases include it.
+        classes : for private sketches, all labels, known without looking at the data: a label from the data would
+            reveal a record with it. Each needs a release, of an empty sketch if it has no records. Or the result of
+            `skl.privacy.select_classes`; its cost is added, unless the releases include it.
         """
         return self._learn(self._state_of_classes(sketch, classes), self._generator())
 
     def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
-        """What sketches of classes say."""
+        """The state of sketches of classes."""
         if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
         self.check_parameters()

@@ -30,7 +30,7 @@ from sketchlearn.estimators.design.sample_summary import (
     rows_of_pilot,
     rows_wanted,
 )
-from sketchlearn.estimators.generators import design as generator_operators
+from sketchlearn.estimators.generators import operators as generator_operators
 from sketchlearn.estimators.independent_components import cumulant_features
 from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
 from sketchlearn.estimators.registry import DESIGNS, designs, tasks

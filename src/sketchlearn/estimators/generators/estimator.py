@@ -1,4 +1,4 @@
-"""Networks that generate rows, from a sketch."""
+"""Networks that generate rows, from a sketch; and their files of safetensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from sketchlearn.core.containers import (
     bytes_of,
     check_model_fields,
     from_document,
-    numbers_of,
     to_document,
 )
 from sketchlearn.core.errors import Parameter, either
@@ -33,13 +32,14 @@ from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
-from sketchlearn.estimators.base.model import Document, FittedModel
+from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.model import Document, FittedModel, Known, integer, model_array, saved, scalar
 from sketchlearn.estimators.base.state import FittedState, Glimpse, IncomingRows, SketchedTable
-from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels
+from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels, plain_labels
 from sketchlearn.estimators.design.cells import directions_for
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.frequencies import AUTO
-from sketchlearn.estimators.generators.lifted_rows import Lift, seen_by_network
+from sketchlearn.estimators.generators.operators import Lift, seen_by_network
 from sketchlearn.features.directions import MOST_DIRECTIONS
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.features.waves import Wave, wave_from
@@ -48,64 +48,78 @@ from sketchlearn.rows.schemas.table_schema import columns_without
 from sketchlearn.sketch.sums import Sketch
 
 MOST_CLASSES = 2**16
+MOST_STEPS = 2**63 - 1
 TYPE = "generator"
-LIFT = "lift:"  # before the names of arrays that are no weights of the network
-FIELDS = {
-    *("labels", "shares", "means", "deviations"),
-    *("n_latent", "own_network", "residual", "misfit", "curve", "iterations"),
-}
+LIFT = "lift:"  # precedes the names of arrays that are not weights of the network
 Estimator = TypeVar("Estimator", bound=Any)
-Shapes = dict[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, eq=False)
+def _read_labels(name: str, form: Any, known: Known) -> tuple[Any, ...] | None:  # noqa: ARG001
+    if form is not None:
+        check_labels(form)
+    known["k"] = 1 if form is None else whole("the number of classes", len(form), most=MOST_CLASSES)
+    return None if form is None else tuple(form)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Generation(FittedModel):
-    """A network that matches, and the classes that it makes rows of. The network's weights are not among its fields."""
+    """A network that makes rows of each class, and how well its sketch matches.
 
-    match: Any
-    labels: tuple[Any, ...] | None  # in the order that the network knows them; None without labels
-    shares: Double
+    The network and the lift are not among the declared fields: a file has their numbers as arrays.
+    """
 
-    def to_fields(self) -> Document:
-        match = self.match
-        if self.labels is not None and not all(isinstance(label, str | int | float) for label in self.labels):
-            raise TypeError("generators can be saved if their labels are words or numbers")
-        return {
-            "labels": None if self.labels is None else list(self.labels),
-            "shares": self.shares.tolist(),
-            "means": [place.mean.tolist() for place in match.places],
-            "deviations": [place.deviations.tolist() for place in match.places],
-            "n_latent": match.n_latent,
-            "residual": match.residual,
-            "misfit": match.misfit,
-            "curve": list(match.curve),
-            "iterations": match.iterations,
-        }
+    labels: tuple[Any, ...] | None = saved(_read_labels, plain_labels)
+    shares: Double = model_array("k")  # of the classes, in the order that the network knows them
+    means: Double = model_array("k", "p")  # Networks make rows less their mean, in units of their deviations.
+    deviations: Double = model_array("k", "p")
+    n_latent: int = integer(1, MOST_FEATURES)
+    residual: float = scalar()  # root mean square difference of a value, less the sampling error of generated rows
+    misfit: float = scalar()  # its square, in units of the sketch's noise
+    curve: Double = model_array("checks")  # mean square residuals, every 100 steps
+    iterations: int = integer(1, MOST_STEPS)
+    network: Any = None
+    lift: Lift | None = None  # to all columns, where the network makes coordinates in some directions
 
-    def _arrays(self) -> dict[str, Any]:
-        lift = {} if self.match.lift is None else self.match.lift.arrays()
-        weights = {name: value.numpy() for name, value in self.match.network.state_dict().items()}
-        return weights | {LIFT + name: value for name, value in lift.items()}
+    def check(self) -> None:
+        if np.any(self.shares < 0) or abs(self.shares.sum() - 1) > 1e-6:
+            raise ValueError("shares must not be negative and must sum to 1")
+        if np.any(self.deviations <= 0):
+            raise ValueError("deviations must be positive")
+
+    def tensors(self) -> dict[str, Any]:
+        """The network's weights and the numbers of the lift, as torch has them."""
+        from torch import from_numpy
+
+        lift = {} if self.lift is None else self.lift.arrays()
+        weights = {name: value.detach().contiguous() for name, value in self.network.state_dict().items()}
+        return weights | {LIFT + name: from_numpy(np.ascontiguousarray(value)) for name, value in lift.items()}
+
+    def rows(self, which: int, n_rows: int, rng: np.random.Generator) -> Double:
+        """Random rows of a class."""
+        import torch
+
+        from sketchlearn.estimators.generators.networks import made_rows
+
+        noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        place = self.means[which], self.deviations[which]
+        made = made_rows(self.network, place, self.n_latent, which, len(self.means), n_rows, noise)
+        return made if self.lift is None else self.lift.rows(which, made, rng)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Generation) or not super().__eq__(other):
             return False
-        own, others = self._arrays(), other._arrays()
-        return own.keys() == others.keys() and all(np.array_equal(own[key], others[key]) for key in own)
+        own, others = self.tensors(), other.tensors()
+        return own.keys() == others.keys() and all(own[key].equal(others[key]) for key in own)
 
     __hash__ = None
 
 
-def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> bytes:
+def to_bytes(fitted: Generation, known: Document, own_network: bool) -> bytes:
     """A fitted generator as the bytes of a file; `known` is what every model file says."""
     from safetensors.torch import save
-    from torch import from_numpy
 
     content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
-    weights = {name: value.detach().contiguous() for name, value in fitted.match.network.state_dict().items()}
-    if (lift := fitted.match.lift) is not None:
-        weights |= {LIFT + name: from_numpy(np.ascontiguousarray(value)) for name, value in lift.arrays().items()}
-    data: bytes = save(weights, metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
+    data: bytes = save(fitted.tensors(), metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
     return data
 
 
@@ -113,70 +127,53 @@ def to_bytes(fitted: Generation, known: dict[str, Any], own_network: bool) -> by
 def restore(estimator: Estimator, data: bytes) -> Estimator:
     """The estimator with what a file says, its network filled with the file's weights."""
     required("torch", "torch")
+    from safetensors import SafetensorError
+
     header = Header.of(data)
     document = from_document(header.entry, MODEL, MODEL_VERSION)
     if document.get("own_network") is not False and estimator.network is None:
         remedy = either("give SketchGenerator(network).load_weights(path)", "use it in Python")
         raise FormatError("its network is its maker's own", remedy)
     try:
-        return _filled(estimator, document, data, header.shapes)
+        made = _filled(estimator.network, document, data, header.shapes)
+        return estimator.with_model(made, document)
     except FormatError:
         raise
+    except SafetensorError:
+        raise FormatError("not a generator's file, or a damaged one") from None
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         raise FormatError(f"not a generator that this version can use: {said}") from None
 
 
-def _weights(data: bytes) -> dict[str, Any]:
-    """All arrays of a file whose names and shapes are those that it should have."""
-    from safetensors import SafetensorError
+def _filled(network: Any, document: Document, data: bytes, shapes: dict[str, tuple[int, ...]]) -> Generation:
+    """The model of a file; weights are read once their names and shapes are known to be right."""
     from safetensors.torch import load
 
-    try:
-        return load(data)
-    except (SafetensorError, KeyError):
-        raise FormatError("not a generator's file, or a damaged one") from None
-
-
-def _filled(estimator: Estimator, document: dict[str, Any], data: bytes, shapes: Shapes) -> Estimator:
-    from sketchlearn.estimators.generators.network_matching import Match, Place
     from sketchlearn.estimators.generators.networks import bare_network, check_weights
 
-    check_model_fields(document, FIELDS)
+    check_model_fields(document, {*Generation.saved_fields(), "own_network"})
     if document["type"] != TYPE:
         raise ValueError(f"{shortened(document['type'])} is not a type of model that this version knows")
-    d, labels = whole("n_features", document["n_features"], most=MOST_FEATURES), document["labels"]
-    if labels is not None:
-        check_labels(labels)
-    k = 1 if labels is None else whole("the number of classes", len(labels), most=MOST_CLASSES)
-    shares = numbers_of(document, "shares", (k,))
-    if np.any(shares < 0) or abs(shares.sum() - 1) > 1e-6:
-        raise ValueError("shares must not be negative and must sum to 1")
+    d = whole("n_features", document["n_features"], most=MOST_FEATURES)
+    made = Generation.from_fields(document, d)
+    k, p = made.means.shape
     lifting = {name.removeprefix(LIFT): shape for name, shape in shapes.items() if name.startswith(LIFT)}
-    p = Lift.checked_places(lifting, k, d) if lifting else d
-    means, deviations = (numbers_of(document, name, (k, p)) for name in ("means", "deviations"))
-    if np.any(deviations <= 0):
-        raise ValueError("deviations must be positive")
-    n_latent = whole("n_latent", document["n_latent"], most=MOST_FEATURES)
+    if p != (Lift.checked_places(lifting, k, d) if lifting else d):
+        raise ValueError("its means are not those of the columns that its network makes")
     own = {name: shape for name, shape in shapes.items() if not name.startswith(LIFT)}
-    if estimator.network is not None:
-        network = copy.deepcopy(estimator.network)
-        check_weights(network, own, "this network")
+    if network is None:
+        network = bare_network(made.n_latent, k, p, own)
     else:
-        network = bare_network(n_latent, k, p, own)
+        network = copy.deepcopy(network)
+        check_weights(network, own, "this network")
     check_cost("making its network", Cost.of_numbers(sum(map(math.prod, own.values())), operations_each=5))
-    weights = _weights(data)
+    weights = load(data)
     lift = Lift.from_arrays({name: weights.pop(LIFT + name).numpy() for name in lifting}) if lifting else None
     network.load_state_dict(weights)
     if not all(bool(value.isfinite().all()) for value in weights.values()):
         raise ValueError("its weights are not all finite")
-    places = tuple(Place(mean, unit) for mean, unit in zip(means, deviations, strict=True))
-    residual, misfit = (float(numbers_of(document, name, ())) for name in ("residual", "misfit"))
-    curve = tuple(numbers_of(document, "curve", (len(document["curve"]),)).tolist())
-    iterations = whole("iterations", document["iterations"])
-    match = Match(network.eval(), places, n_latent, residual, misfit, curve, iterations, lift)
-    made = Generation(match, None if labels is None else tuple(labels), shares / shares.sum())
-    return estimator.with_model(made, document | {"n_features": d})
+    return replace(made, shares=made.shares / made.shares.sum(), network=network.eval(), lift=lift)
 
 
 EXTRA_LATENT_DIMENSIONS = 6  # With more latent numbers than columns, rows can fill all of their space.
@@ -185,48 +182,43 @@ DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
 
 
-def _match_attribute(name: str) -> Any:
-    """An attribute that shows a field of the match that was found."""
-    return property(lambda estimator: getattr(estimator.fitted_model().match, name))
-
-
 @dataclass(eq=False, repr=False)
 class SketchGenerator(LabelledEstimator):
-    """A network that makes rows like those that were sketched, from one pass over them, or from a sketch alone.
+    """A generative network of the sketched rows, from one pass over them, or from a sketch alone.
 
-    Random numbers go through the network, and its weights are changed until the sketch of what comes out matches the
-    given one (Schellekens & Jacques 2020, "Compressive learning of generative networks"). Needs the extra `torch`.
+    The network maps random numbers to rows. It is trained until the sketch of its rows matches the given one
+    (Schellekens & Jacques 2020, "Compressive learning of generative networks"). Needs the extra `torch`.
 
     Parameters
     ----------
     network : a `torch.nn.Module` that maps rows of `n_latent` normal numbers, followed by an indicator of the class
-        if there are labels, to rows in units of the columns' deviations; a copy of it is trained. None means a
-        mixture of Gaussians decoded from the sketch, whose rows a perceptron of three hidden layers corrects.
-    n_latent : normal numbers per row; by default 6 more than columns (or directions). If it is at most that of the
-        columns, there is the perceptron alone.
-    max_iter : steps of training at the most; it ends before if nothing but noise is left of the sketch.
-    batch_size : rows made in each step, of all classes together.
+        if there are labels, to rows in units of the columns' standard deviations; a copy of it is trained. None means a
+        mixture of Gaussians decoded from the sketch, with a perceptron of three hidden layers that corrects its rows.
+    n_latent : normal numbers per row; by default 6 more than columns (or directions). If it is at most the number of
+        columns, the network is the perceptron alone.
+    max_iter : largest number of training steps; training ends earlier once the residual is that of noise.
+    batch_size : rows generated in each step, of all classes together.
     n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
-    n_directions : above 64 columns, the network makes rows in so many principal directions of a sample of the rows,
-        "auto" means 16; up to 64 in all, the others are Gaussian given these, and what is left of each column is noise,
-        with means and variances of all rows (see docs/wide.md). `network_`, `residual_` and `misfit_` are then those of
-        the network's directions alone. None means a network of all columns; so do the numbers of a schema
+    n_directions : above 64 columns, the network generates coordinates in so many principal directions of a sample;
+        "auto" means 16. Coordinates in further directions, up to 64 in all, are Gaussian given these, and the rest of
+        each column is noise, with the means and variances of all rows (see docs/wide.md). `network_`, `residual_` and
+        `misfit_` are then those of the network's directions alone. None means a network of all columns; so do a schema
         and a network of your own, unless a number is given.
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
-    n_jobs : threads that sketch; None means all cores. Training has the threads that torch has.
-    device : where rows are sketched, as in `SketchKMeans`; in directions, on the processor. Training is where torch is.
+    n_jobs : threads for sketching; None means all cores. Training uses torch's threads.
+    device : where rows are sketched, as in `SketchKMeans`; in directions, on the processor. Training uses torch's
+        device.
     verbose : 1 shows progress on standard error.
-    schema : as in `SketchKMeans`; rows are generated in the terms of the table.
+    schema : as in `SketchKMeans`; generated rows have the columns of the table.
 
     Attributes
     ----------
     network_ : the trained network, weights averaged over the last steps.
     residual_ : root mean square difference of the sketch's values and the network's.
-    misfit_ : its square in units of the sketch's noise (sampling, and that of a private release); about 1 is as good as
-        the sketch can tell.
+    misfit_ : its square in units of the sketch's noise (sampling, and that of a private release), at best about 1.
     loss_curve_ : mean square differences, every 100 steps.
-    n_iter_ : steps taken.
+    n_iter_ : number of training steps.
     classes_, sketches_ : labels, and the sketch of each class, if there are labels.
     sketch_ : the sketch of all rows.
 
@@ -251,10 +243,10 @@ class SketchGenerator(LabelledEstimator):
     n_directions: int | str | None = AUTO
 
     model_type = Generation
-    network_ = _match_attribute("network")
-    residual_ = _match_attribute("residual")
-    misfit_ = _match_attribute("misfit")
-    n_iter_ = _match_attribute("iterations")
+    network_ = model_attribute("network")
+    residual_ = model_attribute("residual")
+    misfit_ = model_attribute("misfit")
+    n_iter_ = model_attribute("iterations")
 
     def model_bytes(self, task: str) -> bytes:  # noqa: ARG002
         """A model file: safetensors, as a network's weights are too many for JSON."""
@@ -262,33 +254,14 @@ class SketchGenerator(LabelledEstimator):
 
     @classmethod
     def from_model_bytes(cls, data: bytes) -> Self:
-        """The generator whose file these bytes are."""
+        """The generator in a file."""
         return restore(cls(), data)
 
     def with_model(self, model: Generation, facts: Document) -> Self:
         super().with_model(model, facts)
         if "parameters" not in facts:  # files that were written before have none
-            self.n_latent = model.match.n_latent
+            self.n_latent = model.n_latent
         return self
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from rows, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes; or, without labels, a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : labels, if rows are to be generated by class: one per row; or, where X holds them too, as numbers, the name
-            of their column, or [its position].
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
-
-    def partial_fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Adds rows to those seen so far: all with labels, or none. The network is trained when it is next needed."""
-        return super().partial_fit(X, y, classes, sample_weight)
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if before is not None and bool(before.targets) != (y is not None):
@@ -347,49 +320,59 @@ class SketchGenerator(LabelledEstimator):
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Generation:
         required("torch", "torch")
-        from sketchlearn.estimators.generators.network_matching import first_network, match
+        from sketchlearn.estimators.generators.networks import first_network, match
 
         labels, sketches = _parts(state)
         seen = [seen_by_network(sketch) for sketch in sketches]
         d = fourier_part(seen[0])[1].n_features
         n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
         network = first_network(seen, n_latent, rng, self._say) if self.network is None else self.network
-        found = match(seen, network, n_latent, batch=self.batch_size, steps=self.max_iter, rng=rng, say=self._say)
+        counts = np.array([float(part.count) for part in sketches])
+        found = match(
+            seen,
+            labels,
+            counts / counts.sum(),
+            network,
+            n_latent,
+            batch=self.batch_size,
+            steps=self.max_iter,
+            rng=rng,
+            say=self._say,
+        )
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
-                f"a test that compares about {1 / found.residual**2:.0f} generated rows with the data would find a "
-                f"difference (residual {in_digits(found.residual, 3)}, {in_digits(found.misfit, 3)} times the noise "
-                f"squared): try a larger {Parameter('max_iter')} or network",
+                f"about {1 / found.residual**2:.0f} rows suffice to distinguish generated rows from data (residual "
+                f"{in_digits(found.residual, 3)}; its square is {in_digits(found.misfit, 3)} times that of noise): try "
+                f"a larger {Parameter('max_iter')} or network",
                 ConvergenceWarning,
             )
-        counts = np.array([float(part.count) for part in sketches])
         lift = Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng))
-        return Generation(replace(found, lift=lift), labels, counts / counts.sum())
+        return replace(found, lift=lift)
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Any:
-        """Random rows; with a schema in the terms of the table, as a data frame, or an Arrow table without pandas.
+        """Random rows; with a schema, a data frame with the columns of the table, or an Arrow table without pandas.
 
         Parameters
         ----------
-        n_samples : how many.
-        y : the label that all rows shall have, or one label per row; by default labels are drawn as often as they came.
+        n_samples : number of rows.
+        y : the label of all rows, or one label per row; by default labels have the proportions of the data.
         """
         n, rng, fitted = whole("n_samples", n_samples), self._generator(), self.fitted_model()
         which = _which(fitted, n, y, rng)
         rows = np.empty((n, self.n_features_in_))
         for place in np.unique(which):
             chosen = which == place
-            rows[chosen] = fitted.match.rows(int(place), int(np.sum(chosen)), rng)
+            rows[chosen] = fitted.rows(int(place), int(np.sum(chosen)), rng)
         return decoded_table(rows, self.columns_)
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
-        """Takes over what `save_model` wrote, for a `network` of the same kind: that is not in the file."""
+        """Reads a file of `save_model` into a `network` of the same kind: the architecture is not in the file."""
         self.check_parameters()
         return restore(self, bytes_of(path))
 
     @property
     def loss_curve_(self) -> list[float]:
-        return list(self.fitted_model().match.curve)
+        return self.fitted_model().curve.tolist()
 
     def _labelled(self) -> bool:
         """Whether rows came with labels."""

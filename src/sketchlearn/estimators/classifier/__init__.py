@@ -1,1 +1,0 @@
-"""Classifiers, from one sketch per class."""
