@@ -29,12 +29,12 @@ class ColumnMedians(skl.extend.SketchEstimator):
 
     model_type = Medians
 
-    def design_operator(self, glimpse: skl.extend.DesignSample, rng: np.random.Generator) -> skl.extend.Operator:  # noqa: ARG002
-        d, declared = glimpse.rows.shape[1], self.bounds is not None
-        low, high = self.bounds if declared else (glimpse.rows.min(axis=0), glimpse.rows.max(axis=0))
+    def design_operator(self, design_sample: skl.extend.DesignSample, rng: np.random.Generator) -> skl.extend.Operator:  # noqa: ARG002
+        d, declared = design_sample.rows.shape[1], self.bounds is not None
+        low, high = self.bounds if declared else (design_sample.rows.min(axis=0), design_sample.rows.max(axis=0))
         low, high = np.broadcast_to(low, d).astype(float), np.broadcast_to(high, d).astype(float)
         wide = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
-        operator = skl.features.Histograms.even(low, wide, self.bins, columns=glimpse.columns)
+        operator = skl.features.Histograms.even(low, wide, self.bins, columns=design_sample.columns)
         return operator if declared else operator.with_origin("sample")
 
     def learn_from_sketch(self, sketch: skl.Sketch, rng: np.random.Generator) -> Medians:  # noqa: ARG002
@@ -71,7 +71,7 @@ TASK = skl.extend.Task("column-medians", "medians of the columns", "ColumnMedian
 class PositiveCounts(skl.extend.Operator):
     """Phi(x) = (x_j > 0 for each column)."""
 
-    tells_by_refusing = False  # every finite row is taken
+    data_dependent_errors = False  # every finite row is taken
     n_features: int
     _: KW_ONLY
     columns: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class PositiveCounts(skl.extend.Operator):
         return self.n_features
 
     @property
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         return 1
 
     def add_rows(self, rows: Any, weights: Any, threads: int, sums: Any) -> int:
@@ -109,7 +109,7 @@ class PositiveCounts(skl.extend.Operator):
 class PrivatePositiveCounts(PositiveCounts):
     """The same, with what private releases need to know."""
 
-    def change_by_record(self) -> skl.privacy.Sensitivity:
+    def add_remove_sensitivity(self) -> skl.privacy.Sensitivity:
         return skl.privacy.Sensitivity.of_integers(self.n_features, 1)
 
 

@@ -243,7 +243,7 @@ def test_some_columns_keep_names_origins_and_parts():
     again = skl.extend.Operator.from_json(json.loads(json.dumps(some.to_json())))
     assert (again, again.origin) == (some, some.origin)
     refusing = skl.features.SomeColumns(skl.features.SecondMoments(2, bound=1.0), 3, which=[2, 0], columns=names)
-    assert refusing.tells_by_refusing
+    assert refusing.data_dependent_errors
     with pytest.raises(ValueError, match=r"row 0, column 'c' is 5.0, beyond the bound"):
         refusing.sketch([[0.5, 9.0, 5.0]])
     with pytest.raises(ValueError, match="which must be 2 columns"):

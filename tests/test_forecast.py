@@ -85,7 +85,9 @@ def test_means_have_the_noise_that_was_forecast(name, options):
         tolerance = 5 * math.sqrt(excess / (4 * len(own)))
         assert own.std() == pytest.approx(found.deviation, rel=tolerance)
         # a mean of records whose numbers are all of the largest size, as the operator itself counts it
-        largest = np.abs(part.mean_of(np.full(part.n_sums, float(part.ceiling) / getattr(part, "n_groups", 1))))
+        largest = np.abs(
+            part.mean_of(np.full(part.n_sums, float(part.largest_contribution) / getattr(part, "n_groups", 1)))
+        )
         means = np.abs(part.mean_of(np.full(part.n_sums, found.deviation))) / N
         np.testing.assert_allclose(means / largest, found.mean_deviation, rtol=1e-9)
 

@@ -20,7 +20,7 @@ from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.messages import WARNED
 from sketchlearn.core.owner_folder import LinkError
 from sketchlearn.files.checkpoints import Reading, Work, sketch_files
-from sketchlearn.files.designs import save_design
+from sketchlearn.files.designs import design_to_bytes
 
 OPERATOR = skl.features.FourierFeatures(3, 20, law=skl.features.frequencies.Gaussian(1.0), seed=0)
 ONE = OPERATOR.sketch(np.zeros((1, 3)))
@@ -395,7 +395,7 @@ def test_the_command_line_escapes_what_it_prints(tmp_path):
 
 def test_notes_of_a_design_are_escaped(tmp_path):
     design = tmp_path / "design.json"
-    save_design(OPERATOR, design, {"from": f"{EVIL}\nforged"})
+    Path(design).write_bytes(design_to_bytes(OPERATOR, {"from": f"{EVIL}\nforged"}))
     told = done("info", design).stdout
     assert "\x1b" not in told
     assert "\nforged" not in told

@@ -95,7 +95,7 @@ def test_quadratic_features_stay_below_their_ceiling():
     operator = skl.features.QuadraticFeatures(300, 20, bound=1.0)
     for direction in operator.directions.T:
         row = direction / np.linalg.norm(direction) * (1 - 1e-7)
-        assert np.abs(operator.sketch([row]).sums).max() <= operator.ceiling
+        assert np.abs(operator.sketch([row]).sums).max() <= operator.largest_contribution
 
 
 def test_second_moments_are_exact_to_their_fixed_point():
@@ -126,7 +126,7 @@ def test_second_moments_at_a_corner_reach_their_ceiling_and_no_more(rounding):
     operator = skl.features.SecondMoments(200, bound=bounds, rounding=rounding)
     integers, bad = operator.write_rows(np.stack([bounds, -bounds]), 1)
     assert bad == -1
-    assert np.all(np.abs(integers) == operator.ceiling)
+    assert np.all(np.abs(integers) == operator.largest_contribution)
 
 
 def test_second_moments_of_before_are_rounded_twice():

@@ -35,7 +35,7 @@ FROM_PYTHON_ALONE = (
     "law must be one of sketchlearn.features.frequencies",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)
-    "its class must define change_by_record",  # classes of one's own
+    "its class must define add_remove_sensitivity",  # classes of one's own
     "sample_weight needs an array of rows",
     "as operator.pack(rows) gives them",
     "use wave='square' or skl.features.waves.QuantizedCosine(bits)",

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import sketchlearn as skl
-from sketchlearn.files.designs import load_design, save_design
 
 pa = pytest.importorskip("pyarrow")
 GOLDEN = Path(__file__).parent / "golden_schema"
@@ -77,13 +76,13 @@ def written(folder: Path, way: str):
 @pytest.mark.filterwarnings("ignore:.*values that the schema does not know")
 @pytest.mark.parametrize("way", ["arrow", "csv", "parquet", "jsonl", "pandas", "polars"])
 def test_a_shared_design_gives_the_same_bits_on_every_machine(tmp_path, way):
-    sketch = load_design(GOLDEN / "columns.design.json").sketch(written(tmp_path, way))
+    sketch = skl.load(GOLDEN / "columns.design.json").sketch(written(tmp_path, way))
     assert sketch.content() == skl.load(GOLDEN / "columns.sketch").content()
 
 
 def main() -> None:
     operator = skl.design(arrow(), n_components=3, schema=schema(), seed=0)
-    save_design(operator, GOLDEN / "columns.design.json")
+    skl.save(operator, GOLDEN / "columns.design.json")
     operator.sketch(arrow()).save(GOLDEN / "columns.sketch")
 
 

@@ -106,7 +106,7 @@ def test_bounds_of_waves_are_tight(name):
     operator = skl.features.FourierFeatures(1, 1, law=Gaussian(1.0), wave=wave, seed=1)
     turn = 2 * np.pi / abs(operator.frequencies[0, 0])
     rows = np.linspace(0, turn, 400_003)[:, None]
-    found, bound = sizes(contributions(operator, rows)), wave.change_by_record()
+    found, bound = sizes(contributions(operator, rows)), wave.add_remove_sensitivity()
     assert found["l1"].max() <= bound.l1
     assert found["l2_squared"].max() <= bound.l2_squared
     loose = 0.003 * 2**20 if "series" in name else 8  # a series is looked at on a coarser grid
@@ -150,8 +150,8 @@ def test_l2_is_rounded_up():
 class Unbounded(skl.features.SecondMoments):
     """An operator whose class does not say what a record changes."""
 
-    change_by_record = skl.extend.Operator.change_by_record
-    change_by_replacement = skl.extend.Operator.change_by_replacement
+    add_remove_sensitivity = skl.extend.Operator.add_remove_sensitivity
+    replace_one_sensitivity = skl.extend.Operator.replace_one_sensitivity
 
 
 def test_unknown_operators_and_neighbors_are_refused():

@@ -88,7 +88,7 @@ def test_failed_updates_leave_no_trace():
 
 def test_overflow_is_an_error_before_it_happens():
     operator = make()
-    most = (2**63 - 1) // operator.ceiling
+    most = (2**63 - 1) // operator.largest_contribution
     full = skl.Sketch(operator, np.repeat([2**20 * most, 0], 4), most)
     with pytest.raises(OverflowError, match=f"at most {most:,} records"):
         full + operator.sketch([[0.0, 0.0]])

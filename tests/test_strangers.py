@@ -133,12 +133,33 @@ def test_a_foreign_operator_goes_to_the_rows_of_dask():
 
 
 def test_a_foreign_operator_is_released_when_it_has_said_enough():
-    with pytest.raises(ValueError, match=r"PositiveCounts has no known bound.*change_by_record"):
+    with pytest.raises(ValueError, match=r"PositiveCounts has no known bound.*add_remove_sensitivity"):
         skl.privatize(PositiveCounts(3).with_origin("declared").sketch(ROWS), epsilon=1.0)
     with pytest.raises(ValueError, match="nobody has said whether the numbers of this PrivatePositiveCounts"):
         skl.privatize(PrivatePositiveCounts(3).sketch(ROWS), epsilon=1.0)
     sketch = PrivatePositiveCounts(3).with_origin("declared").sketch(ROWS)
     assert skl.privatize(sketch, epsilon=1.0).ledger.design == "declared"
+
+
+def test_names_of_earlier_releases_still_answer():
+    with pytest.warns(DeprecationWarning, match=r"Old\.ceiling is deprecated: call it largest_contribution"):
+
+        @dataclasses.dataclass(frozen=True)
+        class Old(skl.extend.Operator):
+            n_features: int
+            columns: tuple[str, ...] | None = None
+            n_sums = 1
+            ceiling = 1
+            add_rows = write_rows = mean_of = explain_refusal = lambda: None
+
+    assert Old(2).largest_contribution == 1
+    with pytest.warns(DeprecationWarning, match=r"skl\.SecondMoments is deprecated: use skl\.features\.SecondMoments"):
+        assert skl.SecondMoments is skl.features.SecondMoments
+    with pytest.warns(DeprecationWarning, match=r"skl\.load_design is deprecated: use skl\.load"):
+        assert skl.load_design is skl.load
+    with pytest.warns(DeprecationWarning, match=r"sketchlearn\.frequencies is deprecated: import"):
+        import sketchlearn.frequencies
+    assert sketchlearn.frequencies.Gaussian is skl.features.frequencies.Gaussian
 
 
 # A reader

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import sketchlearn as skl
-from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design import frequencies as touched_frequencies
 from sketchlearn.estimators.design.frequencies import MOST_EXCESS, distinct_records, touched
 from sketchlearn.inference.calibration import Means
@@ -105,10 +105,11 @@ def test_fit_chooses_it_where_the_number_of_rows_is_known():
 
 
 def test_numbers_of_clusters_are_chosen_by_all_frequencies():
-    glimpse, rng = Glimpse(rows_of(5000), True, None, n_rows=MANY), np.random.default_rng(0)
+    design_sample, rng = DesignSample(rows_of(5000), True, None, n_rows=MANY), np.random.default_rng(0)
     for k, expected in ((K, 39), ("auto", None)):
         assert (
-            touched_by(skl.SketchKMeans(k, max_clusters=K, n_directions=None).design_operator(glimpse, rng)) == expected
+            touched_by(skl.SketchKMeans(k, max_clusters=K, n_directions=None).design_operator(design_sample, rng))
+            == expected
         )
 
 

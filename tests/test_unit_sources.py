@@ -14,7 +14,7 @@ import sketchlearn as skl
 from sketchlearn.rows import source_base as blocks
 from sketchlearn.rows import units as unit_rows
 from sketchlearn.rows.units import id_digests
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 
 WHOLE = OPERATOR.sketch(X, unit=IDS, rows_per_unit=5)
 HOLES = FRAME.assign(patient_id=np.where(IDS > 0, IDS, np.nan))
@@ -74,7 +74,7 @@ def test_any_source_gives_the_same_bits(name, tmp_path):
     data = SOURCES[name](tmp_path)
     found = OPERATOR.sketch(data, unit="patient_id", rows_per_unit=5)
     assert found == WHOLE
-    assert found.unit == ProtectedUnit("patient_id", 5)
+    assert found.unit == PrivacyUnit("patient_id", 5)
     named = OPERATOR.with_columns(("a", "b"))
     assert np.array_equal(named.sketch(data, unit="patient_id", rows_per_unit=5).sums, WHOLE.sums)
 
@@ -102,7 +102,7 @@ def test_dask_gives_the_same_bits(scheduler):
         with dask.config.set(scheduler=scheduler):
             collection = dd.from_pandas(frame, npartitions=5)
             found = skl.engines.sketch(collection, OPERATOR, unit="patient_id", rows_per_unit=5)
-        assert (found, found.unit, len(found.batches.times)) == (WHOLE, ProtectedUnit("patient_id", 5), 1)
+        assert (found, found.unit, len(found.batches.times)) == (WHOLE, PrivacyUnit("patient_id", 5), 1)
 
 
 def test_dask_refuses_in_a_sentence():

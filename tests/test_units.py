@@ -17,7 +17,7 @@ import sketchlearn as skl
 from sketchlearn.core import containers as container
 from sketchlearn.privacy.noise_plan import sensitivity
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 
 SIZE = 200_000
 
@@ -61,10 +61,10 @@ def test_a_replaced_row_that_is_left_out_moves_no_more_than_a_replaced_one(name)
 
 def test_a_person_in_two_places_counts_in_both():
     both = people() + people(X[::-1] + 1.0, IDS)
-    assert both.unit == ProtectedUnit("patient_id", 10)
+    assert both.unit == PrivacyUnit("patient_id", 10)
     assert ledger_of(both, epsilon=1.0).sensitivity == 2 * ledger_of(people(), epsilon=1.0).sensitivity
     apart = people().merged(people(X, IDS + 100), overlapping=False)
-    assert apart.unit == ProtectedUnit("patient_id", 5)
+    assert apart.unit == PrivacyUnit("patient_id", 5)
 
 
 def test_rows_that_count_twice_are_paid_once_for_each_time():
@@ -81,7 +81,7 @@ def test_an_empty_place_is_not_told_by_the_noise():
     whole = people()
     assert (whole + empty).unit == (whole + full).unit
     assert ((whole + empty) - empty).unit == ((whole + full) - full).unit
-    assert (whole - empty).unit == ProtectedUnit("patient_id", 10)
+    assert (whole - empty).unit == PrivacyUnit("patient_id", 10)
 
 
 def test_the_same_values_are_not_taken_from_everybody():
@@ -131,11 +131,11 @@ def test_the_note_is_kept_and_is_not_compared(tmp_path):
     sketch.save(tmp_path / "s.sketch")
     copies = [sketch.copy(), pickle.loads(pickle.dumps(sketch)), skl.load(tmp_path / "s.sketch")]
     copies += [skl.from_bytes(sketch.content()), sketch.without_rows(), sketch + skl.Sketch(OPERATOR)]
-    assert [copy.unit for copy in copies] == [ProtectedUnit("patient_id", 5)] * 6
+    assert [copy.unit for copy in copies] == [PrivacyUnit("patient_id", 5)] * 6
     assert all(copy == sketch == people(most=5, name="other") for copy in copies)
     both = skl.features.concatenate([OPERATOR, skl.features.Histograms.even([-9, -9], [9, 9], bins=3)])
     parts = both.split(both.sketch(FRAME, unit="patient_id", rows_per_unit=2))
-    assert [part.unit for part in parts] == [ProtectedUnit("patient_id", 2)] * 2
+    assert [part.unit for part in parts] == [PrivacyUnit("patient_id", 2)] * 2
     kept = skl.design(X, n_components=2, rows=20).sketch(FRAME, unit="patient_id", rows_per_unit=5)
     again = skl.from_bytes(kept.to_bytes())
     assert (again.unit, len(again.kept)) == (kept.unit, len(kept.kept))
@@ -174,14 +174,14 @@ def test_rows_without_units_and_rows_of_units_do_not_mix():
     with pytest.raises(ValueError, match=r"protect different units \(patient_id and ward\)"):
         sketch + people(X[1:], IDS[1:], name="ward")
     assert (sketch + OPERATOR.sketch(X[:0])).unit == sketch.unit
-    assert sketch.unit == ProtectedUnit("patient_id", 5)
+    assert sketch.unit == PrivacyUnit("patient_id", 5)
 
 
 def test_every_update_adds_its_rows():
     sketch = skl.Sketch(OPERATOR)
     for i in range(3):
         sketch.update(FRAME[i::3], unit="patient_id", rows_per_unit=2)
-    assert sketch.unit == ProtectedUnit("patient_id", 6)
+    assert sketch.unit == PrivacyUnit("patient_id", 6)
     assert sketch.count == sum(np.minimum(2, np.bincount(IDS[i::3])).sum() for i in range(3))
 
 

@@ -101,8 +101,8 @@ def test_records_change_a_quantized_sketch_within_the_bound(kind, bits):
     near = np.float32(jumps)[:, None] * np.float32(1 + np.arange(-40, 41) * 2.0**-23)
     phases = np.concatenate([near.ravel(), GRID.astype(np.float32)])
     sizes = np.abs(np.array(wave_integers(wave, phases)))
-    bound = wave.change_by_record()
-    assert sizes.max() == wave.ceiling
+    bound = wave.add_remove_sensitivity()
+    assert sizes.max() == wave.largest_contribution
     assert sizes.sum(axis=0).max() <= bound.l1
     assert (sizes**2).sum(axis=0).max() <= bound.l2_squared <= 1.35 * (sizes**2).sum(axis=0).max()
 

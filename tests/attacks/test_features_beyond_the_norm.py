@@ -95,9 +95,9 @@ def test_a_row_beyond_is_clipped_and_counted_wherever_it_comes_in(wave):
 @pytest.mark.parametrize("n_records", [1, 7])
 def test_sketches_made_by_hand_of_more_than_records_add_up_to(name, n_records):
     operator = operator_of(EVERY_WAVE[name])
-    one, parts = operator.wave.change_by_record(), operator.wave.parts
-    corner = np.full(operator.n_sums, n_records * operator.ceiling)
-    if parts * operator.ceiling <= one.l1 and parts * operator.ceiling**2 <= one.l2_squared:
+    one, parts = operator.wave.add_remove_sensitivity(), operator.wave.parts
+    corner = np.full(operator.n_sums, n_records * operator.largest_contribution)
+    if parts * operator.largest_contribution <= one.l1 and parts * operator.largest_contribution**2 <= one.l2_squared:
         assert skl.Sketch(operator, corner, n_records).count == n_records
     else:
         with pytest.raises(ValueError, match="larger than"):

@@ -74,7 +74,7 @@ def test_every_finite_row_is_taken_or_refusals_are_told(name):
         for origin in ("declared", "sample"):
             told = operator.with_origin(origin)
             for own in [told, *([told.with_keeping(Keeping(7, (0.0,) * 9, (1.0,) * 9))] if told.can_keep else [])]:
-                if own.tells_by_refusing:
+                if own.data_dependent_errors:
                     with pytest.raises(ValueError, match="tells that there are none"):
                         skl.privatize(own.sketch(np.zeros((3, 9))), epsilon=1.0, assume_public_design=True)
                     continue
@@ -86,7 +86,7 @@ def test_every_finite_row_is_taken_or_refusals_are_told(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_extreme_row_moves_the_sums_further(name):
     operator = clipping(operators(9)[name]).with_origin("declared")
-    assert not operator.tells_by_refusing
+    assert not operator.data_dependent_errors
     assert all(within(operator, row) for row in extreme_rows(9, np.float64))
 
 
@@ -142,7 +142,7 @@ EXTREME_OPERATORS = {
 @pytest.mark.parametrize("name", EXTREME_OPERATORS)
 def test_operators_of_extreme_numbers(name):
     operator = EXTREME_OPERATORS[name].with_origin("declared")
-    assert not operator.tells_by_refusing
+    assert not operator.data_dependent_errors
     for kind in TYPES:
         rows = extreme_rows(operator.n_features, kind)
         assert operator.sketch(rows).count == len(rows)
@@ -274,7 +274,7 @@ def test_every_cell_of_a_table_is_taken_left_out_or_marked_by_itself(kind, missi
     schema = skl.Schema([replace(KINDS[kind], missing=missing), Number("y")])
     d = len(schema.encoded_names)
     operator = skl.features.Histograms.even([-5] * d, [5] * d, columns=schema)
-    assert not operator.tells_by_refusing
+    assert not operator.data_dependent_errors
     for cells_of in CELLS.values():
         listed = isinstance(cells_of, list)
         column = pd.Series(cells_of, dtype=object) if listed else cells_of

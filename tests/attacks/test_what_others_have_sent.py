@@ -59,7 +59,7 @@ def test_the_room_that_is_left_tells_no_count(worlds):
     """Reports of 2^k records fill a sum: which of them is the first that does not fit?"""
     answers = []
     for house, attacker in worlds:
-        step, texts = (2**63 - 1) // OPERATOR.ceiling, []
+        step, texts = (2**63 - 1) // OPERATOR.largest_contribution, []
         while step:
             forged = skl.Sketch(OPERATOR, np.zeros(OPERATOR.n_sums, np.int64), step)
             texts.append(house.send(attacker, forged, f"r{step}").status_code)

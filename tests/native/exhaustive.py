@@ -38,7 +38,7 @@ def main(every: int) -> int:
         zero, one = np.zeros(1, np.float32), np.ones((1, 1), np.float32)
         plan = dense_plan(kernel.active, wave.feature, zero, zero, np.inf, wave.kernel_coefficients, 0, 1, one)
         error = largest = l1 = l2_squared = 0.0
-        bound = wave.change_by_record()
+        bound = wave.add_remove_sensitivity()
         for t in phases(every):
             integers = np.zeros((len(t), wave.parts), np.int32)
             plan.write(t[:, None], 2, integers)
@@ -53,10 +53,10 @@ def main(every: int) -> int:
             l1 = max(l1, int(sizes.sum(axis=1).max()))
             l2_squared = max(l2_squared, int((sizes**2).sum(axis=1).max()))
         private = l1 <= bound.l1 and l2_squared <= bound.l2_squared
-        fine = error <= 2.0**-19 and largest <= wave.ceiling and private
+        fine = error <= 2.0**-19 and largest <= wave.largest_contribution and private
         failed += not fine
         print(
-            f"{name:15} error {error * 2**20:6.3f} x 2^-20, largest integer {largest} (ceiling {wave.ceiling}), "
+            f"{name:15} error {error * 2**20:6.3f} x 2^-20, largest integer {largest} of {wave.largest_contribution}, "
             f"L1 norm {l1} (bound {bound.l1}), squared L2 norm {l2_squared} (bound {bound.l2_squared}): "
             f"{'fine' if fine else 'FAILED'}",
             flush=True,

@@ -153,7 +153,7 @@ def privatize(
 
 def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
     """The noise of a private sketch's means, and what to know about it."""
-    largest = private.operator.ceiling * private.units / getattr(private.operator, "n_groups", 1)
+    largest = private.operator.largest_contribution * private.units / getattr(private.operator, "n_groups", 1)
     noise = math.sqrt(ledger.sum_variance) / largest
     return noise, [
         f"{records_in_words(private.count)} (with noise), {ledger}",

@@ -16,7 +16,7 @@ from sketchlearn.core.values import shortened
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.files.sketches import KnownOperator
 from sketchlearn.sketch.batches import Batches
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Sketch
 
 REFUSE, NEXT = "refuse", "next"
@@ -147,7 +147,7 @@ class Rules:
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise ValueError(f"{one} and {other} belong together")
         if self.unit is not None:
-            ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
+            PrivacyUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
         """The rules as a JSON object."""

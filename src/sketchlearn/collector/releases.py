@@ -23,7 +23,7 @@ from sketchlearn.privacy.budget import Budget, BudgetError
 from sketchlearn.privacy.release import privatize
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Release, Sketch
 
 
@@ -78,8 +78,8 @@ def window_to_release(transaction: Transaction, collection: Collection, start: i
 
 
 def _privacy_unit(
-    transaction: Transaction, collection: Collection, start: int, finish: int, found: ProtectedUnit | None
-) -> ProtectedUnit | None:
+    transaction: Transaction, collection: Collection, start: int, finish: int, found: PrivacyUnit | None
+) -> PrivacyUnit | None:
     """The privacy unit of a release: a window may have the rows that the rules allow in every possible report of it."""
     rules = collection.rules
     if rules.unit is None or rules.rows_per_unit is None:
@@ -100,7 +100,7 @@ def _privacy_unit(
         first = max(start, start_of(rules.epoch, collection.created / 1000 - rules.grace_seconds))
         epochs = max(1, -(-(finish - first) // SECONDS[rules.epoch]))
         reports = max(1, senders) * rules.reports_per_epoch * epochs
-    unit = ProtectedUnit(rules.unit, rules.rows_per_unit * reports)
+    unit = PrivacyUnit(rules.unit, rules.rows_per_unit * reports)
     if found is not None and (found.name != unit.name or found.rows_per_unit > unit.rows_per_unit):
         raise RefusalError("conflict", f"no release was made: reports of the window have {found}, against the rules")
     return unit

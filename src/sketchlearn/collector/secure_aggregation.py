@@ -107,10 +107,10 @@ class AggregationTerms:
                 f"{least:,}{noise}"
             )
 
-    def require_room(self, ceiling: int, n_reports: int) -> None:
+    def require_room(self, largest_contribution: int, n_reports: int) -> None:
         """Refuses a total that could overflow 64 bits, which nobody would notice."""
         noise = 0.0 if self.ledger is None else NOISE_ROOM * (n_reports * self.ledger.sum_variance) ** 0.5
-        if n_reports * self.most_records * ceiling + int(noise) > LARGEST_INTEGER:
+        if n_reports * self.most_records * largest_contribution + int(noise) > LARGEST_INTEGER:
             raise RefusedError(
                 f"{n_reports:,} reports of up to {self.most_records:,} records could overflow: allow fewer records per "
                 "report, or close epochs sooner"
@@ -195,7 +195,7 @@ def open_total(
         raise RefusedError("the second collector misses reports that it was not asked about")
     included = question.reports - answer.missing
     terms.require_minimum(len(included), "report")
-    terms.require_room(operator.ceiling, len(included))
+    terms.require_room(operator.largest_contribution, len(included))
     n_added = 0
 
     def rests() -> Iterable[Words]:
@@ -450,7 +450,7 @@ def _question(change: Change, collection: Collection, start: int, terms: Aggrega
     )
     try:
         terms.require_minimum(len({sender for _, sender in rows}), "sender")
-        terms.require_room(collection.known.operator.ceiling, len(rows))
+        terms.require_room(collection.known.operator.largest_contribution, len(rows))
     except RefusedError as error:
         raise RefusalError("too few", str(error)) from None
     opening = secrets.token_hex(16) if known is None else str(known[0])

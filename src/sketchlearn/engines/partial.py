@@ -24,7 +24,7 @@ from sketchlearn.kernels.gpu.driver import DeviceError
 from sketchlearn.rows.schemas.table_schema import read_columns
 from sketchlearn.rows.source_base import by_name
 from sketchlearn.rows.units import id_texts
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Sketch
 
 ARITY = 8  # No merge on a worker takes more partial sketches than this.
@@ -87,7 +87,7 @@ def check_unit(unit: Any, rows_per_unit: Any, names: Sequence[str], operator: Op
     """Names of the columns to read beside the ids; validates `unit` and `rows_per_unit`."""
     if not isinstance(unit, str) or rows_per_unit is None:
         raise ValueError("give unit= the name of the column of ids, and rows_per_unit=")
-    ProtectedUnit(unit, rows_per_unit)
+    PrivacyUnit(unit, rows_per_unit)
     by_name(tuple(names), (unit,), "the data frame")
     if operator.columns is not None and unit in read_columns(operator.columns):
         raise ValueError(f"the ids {unit!r} are one of the operator's columns: ids of units are not features")

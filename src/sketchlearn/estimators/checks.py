@@ -69,7 +69,10 @@ def check_operator(operator: Operator, rows: Any) -> None:
         raise ValueError(f"rows must be an array of at least {LEAST_ROWS} rows, not of shape {rows.shape}")
     integers, bad = operator.write_rows(rows, 1)
     _require(bad < 0, f"{name} refuses row {bad}: give rows that it takes")
-    _require(np.abs(integers).max() <= operator.ceiling, f"a record contributes more than {name}.ceiling")
+    _require(
+        np.abs(integers).max() <= operator.largest_contribution,
+        f"a record contributes more than {name}.largest_contribution",
+    )
     whole = operator.sketch(rows, n_jobs=1)
     _require(np.array_equal(integers.sum(axis=0), whole.sums), f"{name}.write_rows and add_rows differ")
     _require(len(whole.sums) == operator.n_sums, f"{name}.n_sums differs from the number of sums")
@@ -95,7 +98,7 @@ def check_operator(operator: Operator, rows: Any) -> None:
     beside = Histograms.even(rows.min(axis=0) - 1, rows.max(axis=0) + 1, 4)
     both = concatenate([operator, beside])
     _require(_same(both.split(both.sketch(rows))[0], whole), f"{name} has other sums beside another operator")
-    if type(operator).change_by_record is not Operator.change_by_record:
+    if type(operator).add_remove_sensitivity is not Operator.add_remove_sensitivity:
         check_sensitivity(operator, rows)
 
 
@@ -107,7 +110,7 @@ def check_sensitivity(operator: Operator, rows: Any, *, n_draws: int = 2000, see
     Parameters
     ----------
     operator : Operator
-        With `change_by_record`, and perhaps `change_by_replacement`.
+        With `add_remove_sensitivity`, and perhaps `replace_one_sensitivity`.
     rows : array of shape (n_rows, n_features)
         Where the search starts; it goes to rows 10^12 times as far, too.
     n_draws : int, default=2000
@@ -126,9 +129,9 @@ def check_sensitivity(operator: Operator, rows: Any, *, n_draws: int = 2000, see
     drawn = start[rng.integers(len(start), size=n_draws)] * rng.choice(FAR, (n_draws, 1))
     drawn *= rng.choice([-1.0, 1.0], drawn.shape)
     taken = _taken(operator, np.concatenate([start, drawn]))
-    _check_norms(taken, operator.change_by_record(), f"{name}.change_by_record")
+    _check_norms(taken, operator.add_remove_sensitivity(), f"{name}.add_remove_sensitivity")
     pairs = taken[rng.permutation(len(taken))] - taken
-    _check_norms(pairs, operator.change_by_replacement(), f"{name}.change_by_replacement")
+    _check_norms(pairs, operator.replace_one_sensitivity(), f"{name}.replace_one_sensitivity")
 
 
 def check_estimator(estimator: SketchEstimator, rows: Any, y: Any = None) -> None:

@@ -21,7 +21,7 @@ from sketchlearn.core.progress import steps_shown
 from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.components import DesignedEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.state import Glimpse, error_units, given_rows, kept_rows
+from sketchlearn.estimators.base.state import DesignSample, error_units, given_rows, kept_rows
 from sketchlearn.estimators.choice import Basis, ClusterChoice
 from sketchlearn.estimators.design.fourier import clusters_resolved
 from sketchlearn.features.operator import Operator
@@ -422,11 +422,11 @@ class ChosenNumber(DesignedEstimator):
         """None where frequencies are needed: for named decoders, and to choose the number."""
         return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         # Mixtures are only compared on sketches without frequency subsampling.
-        if self._number == AUTO and not self._in_cells(glimpse):
-            glimpse = replace(glimpse, n_rows=None)
-        return super().design_operator(glimpse, rng)
+        if self._number == AUTO and not self._in_cells(design_sample):
+            design_sample = replace(design_sample, n_rows=None)
+        return super().design_operator(design_sample, rng)
 
     def _chosen(
         self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator

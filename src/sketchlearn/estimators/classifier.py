@@ -20,7 +20,7 @@ from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel
-from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels, plain_labels
 from sketchlearn.estimators.design.cells import CANDIDATES, POWER_ITERATIONS, WIDE, directions_for, in_directions
 from sketchlearn.estimators.design.column_ranges import box
@@ -566,30 +566,30 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
             raise InvalidValueError(f"{rows} do not have several classes", "give at least one of each class")
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        return self._designed(glimpse, rng)[0]
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        return self._designed(design_sample, rng)[0]
 
-    def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, float]:
+    def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, float]:
         """The operator, and the power of the proportions that is the prior of windows."""
-        if len(glimpse.targets) != 1:
-            raise ValueError(f"there is one column of labels, not {len(glimpse.targets)}")
-        (label,), seed = glimpse.targets, int(rng.integers(2**31))
-        rows, labels = np.delete(glimpse.rows, label, axis=1).astype(np.float64), glimpse.rows[:, label]
+        if len(design_sample.targets) != 1:
+            raise ValueError(f"there is one column of labels, not {len(design_sample.targets)}")
+        (label,), seed = design_sample.targets, int(rng.integers(2**31))
+        rows, labels = np.delete(design_sample.rows, label, axis=1).astype(np.float64), design_sample.rows[:, label]
         if not len(rows):
             raise ValueError("there are no rows")
         codes = np.unique(labels, return_inverse=True)[1]
-        columns = columns_without(glimpse.columns, glimpse.targets)
+        columns = columns_without(design_sample.columns, design_sample.targets)
         if self.features is not None:
             given: Any = self.features
             if given.n_features != rows.shape[1]:
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
-        sample = ClassSample(rows, codes, glimpse.representative, columns, lambda: self._box(glimpse, rows))
+        sample = ClassSample(rows, codes, design_sample.representative, columns, lambda: self._box(design_sample, rows))
         wanted = directions_for(columns, self.n_directions, in_cells=False)
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
-            return self._rule_operator(sample, sample, glimpse.n_rows, seed)
+            return self._rule_operator(sample, sample, design_sample.n_rows, seed)
         several, few = sample.in_directions(None if wanted == AUTO else int(wanted), seed)
-        return self._rule_operator(several, few, glimpse.n_rows, seed)
+        return self._rule_operator(several, few, design_sample.n_rows, seed)
 
     def _rule_operator(
         self, sample: ClassSample, few: ClassSample, n_rows: int | None, seed: int
@@ -615,11 +615,11 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         moments = SecondMoments(sample.rows.shape[1], columns=sample.columns, **sample.limits())
         return sample.operator(moments), 1.0
 
-    def _box(self, glimpse: Glimpse, rows: Double) -> tuple[Double, Double]:
+    def _box(self, design_sample: DesignSample, rows: Double) -> tuple[Double, Double]:
         """The center of the features, and the largest distance from it."""
         if self.bounds is not None:
-            return box(replace(glimpse, rows=rows), self.bounds)
-        center, reach = (np.delete(values, glimpse.targets[0]) for values in box(glimpse, None))
+            return box(replace(design_sample, rows=rows), self.bounds)
+        center, reach = (np.delete(values, design_sample.targets[0]) for values in box(design_sample, None))
         return center, reach
 
     def _kernel_features(self, sample: ClassSample, n_rows: int | None, seed: int) -> FeatureMoments:
@@ -666,9 +666,9 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if moments is not None and self.rule != "parzen" and self.n_components == 1:
             return "mixture", Gaussians.of(_floored([Moments.of(part, "a classifier") for part in parts]))
         if windows is None:
-            needed = "Fourier features (skl.FourierFeatures)"
+            needed = "Fourier features (skl.features.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
-                made = either("skl.SecondMoments", "sketchlearn design --task moments")
+                made = either("skl.features.SecondMoments", "sketchlearn design --task moments")
                 needed = f"second moments ({made}) or of {needed}"
             kind = type(parts[0].operator).__name__
             raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")

@@ -2,7 +2,7 @@
 
 from sketchlearn.estimators.base.estimator import SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import FittedModel, model_array
-from sketchlearn.estimators.base.state import Glimpse as DesignSample
+from sketchlearn.estimators.base.state import DesignSample as DesignSample
 from sketchlearn.estimators.registry import Task, register_task
 from sketchlearn.features.operator import Operator
 from sketchlearn.rows.source import register_reader

@@ -61,30 +61,6 @@ def selected_from_bytes(data: bytes) -> SelectedClasses:
     return SelectedClasses(tuple(document["labels"]), ledger)
 
 
-def save_model(estimator: SketchEstimator, path: str | os.PathLike[str]) -> None:
-    """Writes a fitted model to a JSON file; the sketch is not in it.
-
-    >>> import numpy as np, sketchlearn as skl, tempfile
-    >>> X = np.random.default_rng(0).standard_normal((2000, 2)) + 10 * np.arange(2000)[:, None] // 1000
-    >>> kmeans = skl.SketchKMeans(2, random_state=0).fit(X)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     skl.save_model(kmeans, f"{folder}/model.json")
-    ...     again = skl.load_model(f"{folder}/model.json")
-    >>> bool(np.all(again.predict(X) == kmeans.labels_))
-    True
-    """
-    write(path, model_to_bytes(estimator))
-
-
-def load_model(path: str | os.PathLike[str]) -> SketchEstimator:
-    """Reads a model: an estimator that predicts, but has no sketch.
-
-    It has the `columns_` and `n_records_` of its sketch; its `outcome_` has the mixture in the data's units. A
-    `FormatError` says why a file is refused.
-    """
-    return read(path, model_from_bytes)
-
-
 def model_to_bytes(estimator: Any) -> bytes:
     """A fitted estimator as the bytes of a file."""
     return bytes(estimator.model_bytes(task_of(estimator).name))

@@ -26,7 +26,7 @@ from sketchlearn.estimators.base.components import (
 )
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, Known, read_array, saved, word
-from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.choice import ClusterChoice
 from sketchlearn.estimators.choosing import AUTO, ChosenNumber
 from sketchlearn.estimators.design.cells import REACH_FACTOR, WIDE
@@ -552,27 +552,27 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
             )
         return Family(self._n_components, self.covariance_type, self._gaussian(d))
 
-    def _by_steps(self, glimpse: Glimpse) -> bool:
+    def _by_steps(self, design_sample: DesignSample) -> bool:
         """Whether expected statistics at a pilot are sketched of rows such as these."""
-        n, d = glimpse.rows.shape
+        n, d = design_sample.rows.shape
         asked = self._number == AUTO or self.decoder != AUTO or not self._suits_cells or self.n_directions != AUTO
-        if asked or not glimpse.representative or d > WIDE or isinstance(glimpse.columns, SchemaColumns):
+        if asked or not design_sample.representative or d > WIDE or isinstance(design_sample.columns, SchemaColumns):
             return False
         return steps_pay(self._n_components, d, self.covariance_type, n)
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        if not self._by_steps(glimpse):
-            return super().design_operator(glimpse, rng)
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        if not self._by_steps(design_sample):
+            return super().design_operator(design_sample, rng)
         with one_blas_thread():
             operator = statistics_at_pilot(
-                glimpse.rows,
-                self._family(glimpse.rows.shape[1]),
-                glimpse.n_rows,
+                design_sample.rows,
+                self._family(design_sample.rows.shape[1]),
+                design_sample.n_rows,
                 rng,
-                extremes=None if glimpse.everything is None else extremes(glimpse.everything),
+                extremes=None if design_sample.everything is None else extremes(design_sample.everything),
                 n_kept=MOST_ROWS,
             )
-        return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
+        return operator.with_columns(design_sample.columns).with_origin(Origin.SAMPLE)
 
     def step_of(self, sketch: Sketch) -> EMStep | None:
         if not isinstance(sketch.operator, ExpectedStatistics) or sketch.ledger is not None:

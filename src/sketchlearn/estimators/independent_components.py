@@ -18,7 +18,7 @@ from sketchlearn.core.errors import InvalidValueError, Parameter, called
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import FittedModel, model_array
-from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.design.column_ranges import box, keeping_rows
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.principal_components import LinearCoordinates, upright
@@ -207,25 +207,25 @@ LEAST_RELATIVE_VARIANCE = 1e-9  # of a direction, in deviations of the columns
 
 
 def cumulant_features(
-    glimpse: Glimpse, rng: np.random.Generator, n_components: int | None = None, bounds: Any = None
+    design_sample: DesignSample, rng: np.random.Generator, n_components: int | None = None, bounds: Any = None
 ) -> Concatenated:
     """Second moments beside cumulant features, for rows such as these.
 
     >>> rows = np.random.default_rng(0).uniform(size=(1000, 3))
-    >>> cumulant_features(Glimpse(rows, True, None), np.random.default_rng(0)).n_sums
+    >>> cumulant_features(DesignSample(rows, True, None), np.random.default_rng(0)).n_sums
     24
     """
-    d, sample = glimpse.rows.shape[1], glimpse.rows.astype(np.float64)
-    center, reach = box(glimpse, bounds)
+    d, sample = design_sample.rows.shape[1], design_sample.rows.astype(np.float64)
+    center, reach = box(design_sample, bounds)
     whitening = _whitening(sample, n_components)
     mean = sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
-    grid = FREQUENCIES if glimpse.representative else STREAM_FREQUENCIES
+    grid = FREQUENCIES if design_sample.representative else STREAM_FREQUENCIES
     separated = [_separated(y, grid, rng) for _ in range(STARTS)]
     _, rotation, (frequencies, phases, noise) = min(separated, key=itemgetter(0))
     unmixing = rotation @ whitening
     phases = phases - frequencies * (unmixing @ (mean - center))
-    shared: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "columns": glimpse.columns}
+    shared: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "columns": design_sample.columns}
     cumulants = CumulantFeatures(
         d,
         unmixing=tuple(map(plain, unmixing)),
@@ -381,11 +381,11 @@ class SketchICA(LinearCoordinates):
     evidence_ = model_attribute("evidence")
     kind_of_components = "independent"
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        if not len(glimpse.rows):
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        if not len(design_sample.rows):
             raise ValueError("there are no rows")
-        self.check_components(glimpse.rows.shape[1])
-        return keeping_rows(cumulant_features(glimpse, rng, self.n_components, self.bounds), glimpse)
+        self.check_components(design_sample.rows.shape[1])
+        return keeping_rows(cumulant_features(design_sample, rng, self.n_components, self.bounds), design_sample)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)

@@ -46,7 +46,7 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Attributes
     ----------
-    operator_, query_operator_ : `FourierFeatures` of the two waves; `save_design` writes the latter for a device.
+    operator_, query_operator_ : `FourierFeatures` of the two waves; `skl.save` writes the latter for a device.
     query_factor_ : the value of a positive sign of a query.
 
     Examples

@@ -16,7 +16,7 @@ from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.values import positive, whole
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, Known, model_array, saved, scalar
-from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.base.supervised import (
     FittedRegression,
     NumberEstimator,
@@ -463,25 +463,25 @@ class SketchKernelRegressor(NumberEstimator):
             raise ValueError("the sketch was designed for other targets: leave them out")
         return self._learn_targets(state, found)
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> FeatureMoments:
-        targets, d = list(glimpse.targets), glimpse.rows.shape[1]
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> FeatureMoments:
+        targets, d = list(design_sample.targets), design_sample.rows.shape[1]
         features = [i for i in range(d) if i not in targets]
         if not targets or not features:
             raise ValueError("a kernel regression needs features and at least one target")
         seed = int(rng.integers(2**31))
-        center, reach = box(glimpse, self.bounds, middle=targets)
-        if len(glimpse.rows):
-            rows = np.asarray(glimpse.rows, np.float64)
+        center, reach = box(design_sample, self.bounds, middle=targets)
+        if len(design_sample.rows):
+            rows = np.asarray(design_sample.rows, np.float64)
             m = n_frequencies_for(self.n_frequencies, len(rows))
             waves = waves_on_sample(
-                rows[:, features], rows[:, targets], m, self.scale, glimpse.n_rows, seed, columns=None
+                rows[:, features], rows[:, targets], m, self.scale, design_sample.n_rows, seed, columns=None
             )
         else:
             low, high = (np.broadcast_to(side, d)[features] for side in checked_bounds(self.bounds))
             waves = waves_in_box(low, high, n_frequencies_for(self.n_frequencies, None), self.scale, seed, columns=None)
-        some = SomeColumns(waves, d, which=tuple(features), columns=glimpse.columns)
+        some = SomeColumns(waves, d, which=tuple(features), columns=design_sample.columns)
         # Waves are made for the sample's rows, even where bounds are declared.
-        origin = origin_of(self.bounds if not len(glimpse.rows) else None)
+        origin = origin_of(self.bounds if not len(design_sample.rows) else None)
         return FeatureMoments(some, bound=plain(reach), center=plain(center)).with_origin(origin)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002

@@ -15,7 +15,7 @@ from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, integer, model_array
-from sketchlearn.estimators.base.state import FittedState, Glimpse, SketchedTable
+from sketchlearn.estimators.base.state import DesignSample, FittedState, SketchedTable
 from sketchlearn.estimators.base.supervised import (
     FittedRegression,
     NumberEstimator,
@@ -294,8 +294,8 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             found = positions(targets, operator.columns, d)
         return self._learn_targets(state, found)
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
-        return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
+        return keeping_rows(second_moments(design_sample, self.bounds), design_sample)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> LinearFit:  # noqa: ARG002
         regression, table = self._regression(state), state.table
@@ -313,7 +313,7 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
             warn_caller(
                 f"the features are singular: their rank is {fit.rank} of {len(regression.features)} (some columns are "
                 "constant, or determined by others); the smallest coefficients that fit are taken, with their standard "
-                f"errors. Consider {either('SketchRidge', '--alpha gcv')}, or fewer columns",
+                f"errors. Consider {either('ridge regression', '--alpha gcv')}, or fewer columns",
             )
         self._say(
             f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"

@@ -20,7 +20,7 @@ from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, model_array, scalar
-from sketchlearn.estimators.base.state import FittedState, Glimpse
+from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.design.column_ranges import box, keeping_rows, origin_of, radius, second_moments
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.features.bounded import FIXED_POINT
@@ -190,8 +190,8 @@ NOISE_EDGE_FACTOR = 2.0
 
 def _need() -> str:
     made = either(
-        "skl.SecondMoments), or of quadratic features beside column moments "
-        "(skl.concatenate([skl.QuadraticFeatures(...), skl.ColumnMoments(...)])), which give the mean",
+        "skl.features.SecondMoments), or of QuadraticFeatures beside ColumnMoments, which give the mean "
+        "(skl.features.concatenate([...]))",
         "sketchlearn design --task moments)",
     )
     return f"PCA needs a sketch of second moments ({made}"
@@ -414,25 +414,25 @@ class SketchPCA(LinearCoordinates):
         if self.n_directions is not None:
             whole("n_directions", self.n_directions)
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        d = glimpse.rows.shape[1]
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        d = design_sample.rows.shape[1]
         self.check_components(d)
         if d <= MOST_EXACT_COLUMNS and self.n_directions is None:
-            return keeping_rows(second_moments(glimpse, self.bounds), glimpse)
+            return keeping_rows(second_moments(design_sample, self.bounds), design_sample)
         if self.n_components is None or isinstance(self.n_components, float):
             raise InvalidValueError(
                 f"only a few components of {d} columns can be recovered",
                 f"give {Parameter('n_components')}, such as 10",
             )
-        center, reach = box(glimpse, self.bounds)
+        center, reach = box(design_sample, self.bounds)
         middle = center.astype(np.float32).astype(np.float64)
         reach = reach + np.abs(center - middle)
-        bound = radius(glimpse, middle) if self.bounds is None else float(np.linalg.norm(reach)) * (1 + 1e-5)
+        bound = radius(design_sample, middle) if self.bounds is None else float(np.linalg.norm(reach)) * (1 + 1e-5)
         m = DIRECTIONS_PER_COORDINATE * self.n_components * d if self.n_directions is None else self.n_directions
-        seed, columns = int(rng.integers(2**31)), glimpse.columns
+        seed, columns = int(rng.integers(2**31)), design_sample.columns
         squares = QuadraticFeatures(d, m, bound=bound, center=plain(middle), seed=seed, columns=columns)
         beside = ColumnMoments(d, bound=plain(reach), center=plain(middle), columns=columns)
-        return keeping_rows(concatenate([squares, beside]).with_origin(origin_of(self.bounds)), glimpse)
+        return keeping_rows(concatenate([squares, beside]).with_origin(origin_of(self.bounds)), design_sample)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspace:  # noqa: ARG002
         operator: Any = sketch.operator

@@ -25,7 +25,7 @@ from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.components import NearestClusters
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, arrays, model_array, scalar
-from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.column_ranges import fourth_moments
 from sketchlearn.estimators.principal_components import upright
 from sketchlearn.features.moments import VeroneseMoments
@@ -458,7 +458,7 @@ def union_of_subspaces(
     sketch: Sketch, dimensions: Sequence[int], rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> Subspaces:
     """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
-    made = either("skl.VeroneseMoments", "sketchlearn design --task subspaces")
+    made = either("skl.features.VeroneseMoments", "sketchlearn design --task subspaces")
     need = f"subspace clusters need a sketch of fourth moments ({made})"
     problem = _Problem(needed_part(sketch, VeroneseMoments, need), dimensions)
     rounds = [problem.search(rng)]
@@ -770,9 +770,9 @@ class SketchSubspaces(NearestClusters):
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
             raise InvalidValueError(f"{rows} span fewer subspaces", f"give at least {least}")
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
-        self._checked_dimensions(glimpse.rows.shape[1])
-        return fourth_moments(glimpse, self.bounds)
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
+        self._checked_dimensions(design_sample.rows.shape[1])
+        return fourth_moments(design_sample, self.bounds)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspaces:
         operator: Any = sketch.operator

@@ -330,7 +330,9 @@ def sketch_of_bits(operator: Operator, bits: Any, sample_weight: Any) -> Sketch:
         if sample_weight is not None or not len(bits):
             raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
         return Release(operator.without_keeping(), bits.sums(), len(bits), ledger_of(bits, operator.origin))
-    if operator.change_by_record() == Sensitivity.of_integers(operator.n_sums, operator.ceiling):  # of any bits
+    if operator.add_remove_sensitivity() == Sensitivity.of_integers(
+        operator.n_sums, operator.largest_contribution
+    ):  # of any bits
         weights, units, notes = _weighed(operator, len(bits), sample_weight)
         return Sketch(operator.without_keeping(), unpacked_integers(bits.sums(weights), n_bits), units, **notes)
     return _sketch_of_clipped(

@@ -120,7 +120,7 @@ class Bounded(Centred):
         """Rows outside the bound, moved onto it but for rounding."""
 
     @property
-    def tells_by_refusing(self) -> bool:
+    def data_dependent_errors(self) -> bool:
         return self.outside == REFUSE
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -183,7 +183,7 @@ class Boxed(Bounded):
                 raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
 
     @property
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         return FIXED_POINT
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:

@@ -322,7 +322,7 @@ class CellSums(CountingOperator, Directed):
     def n_sums(self) -> int:
         return self.n_cells * self.width
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         if not self.normalize:
             return Sensitivity.of_integers(self.width, FIXED_POINT)
         d, step = self.n_features, FIXED_POINT / 2**VALUE_BITS  # to which values are rounded
@@ -335,8 +335,8 @@ class CellSums(CountingOperator, Directed):
         l2 = math.sqrt(FIXED_POINT**2 + values[1] ** 2 + squares**2)
         return Sensitivity.of_norms(l1, l2, n=self.width, largest=FIXED_POINT)
 
-    def change_by_replacement(self) -> Sensitivity:
-        return self.change_by_record().counted(2)  # in another cell, perhaps
+    def replace_one_sensitivity(self) -> Sensitivity:
+        return self.add_remove_sensitivity().counted(2)  # in another cell, perhaps
 
     @cached_property
     def _points(self) -> Double:

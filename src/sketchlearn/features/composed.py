@@ -119,8 +119,8 @@ class Concatenated(Composed, CountingOperator):
         return sum(part.n_sums for part in self.parts)
 
     @property
-    def ceiling(self) -> int:
-        return max(part.ceiling for part in self.parts)
+    def largest_contribution(self) -> int:
+        return max(part.largest_contribution for part in self.parts)
 
     def pieces(self, vector: NDArray[Any]) -> list[tuple[Operator, NDArray[Any]]]:
         """Each part, with a view of its own integers or features of a vector of all."""
@@ -148,15 +148,15 @@ class Concatenated(Composed, CountingOperator):
     def in_words(self) -> str:
         return "; ".join(part.in_words for part in self.parts)
 
-    def change_by_record(self) -> Sensitivity:
-        return sum((part.change_by_record() for part in self.parts), Sensitivity(0, 0))
+    def add_remove_sensitivity(self) -> Sensitivity:
+        return sum((part.add_remove_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
-    def change_by_replacement(self) -> Sensitivity:
-        return sum((part.change_by_replacement() for part in self.parts), Sensitivity(0, 0))
+    def replace_one_sensitivity(self) -> Sensitivity:
+        return sum((part.replace_one_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
     @property
-    def tells_by_refusing(self) -> bool:
-        return any(part.tells_by_refusing for part in self.parts)
+    def data_dependent_errors(self) -> bool:
+        return any(part.data_dependent_errors for part in self.parts)
 
     @property
     def error_units(self) -> tuple[float, ...] | None:
@@ -276,11 +276,11 @@ class Mapped(Operator):
         """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
         return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
-    def change_by_record(self) -> Sensitivity:
-        return self.inner.change_by_record()
+    def add_remove_sensitivity(self) -> Sensitivity:
+        return self.inner.add_remove_sensitivity()
 
-    def change_by_replacement(self) -> Sensitivity:
-        return self.inner.change_by_replacement()
+    def replace_one_sensitivity(self) -> Sensitivity:
+        return self.inner.replace_one_sensitivity()
 
     def clip_contributions(self, integers: Integers) -> Integers:
         return self.inner.clip_contributions(integers)
@@ -290,8 +290,8 @@ class Mapped(Operator):
         return self.inner.n_sums
 
     @property
-    def ceiling(self) -> int:
-        return self.inner.ceiling
+    def largest_contribution(self) -> int:
+        return self.inner.largest_contribution
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
@@ -326,8 +326,8 @@ class Selecting(Composed, Mapped):
         return self.inner_operator
 
     @property
-    def tells_by_refusing(self) -> bool:
-        return self.inner.tells_by_refusing
+    def data_dependent_errors(self) -> bool:
+        return self.inner.data_dependent_errors
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         self.inner.warn_of_noise(self.mapped(rows, 1))

@@ -101,7 +101,7 @@ class ConvolutionalFeatures(Mapped):
         return f"means and second moments of {self.n_outputs} outputs of {network}"
 
     @property
-    def tells_by_refusing(self) -> bool:
+    def data_dependent_errors(self) -> bool:
         return self.outside == REFUSE
 
     @property

@@ -83,11 +83,11 @@ class CumulantFeatures(Blockwise):
     def in_words(self) -> str:
         return f"generalised cumulants of {self.n_components:,} components of {self.n_features:,} columns"
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         k, n = self.n_components, self.n_sums
         l1 = FIXED_POINT * k * math.hypot(k + 1, 1) + n  # of each component |sin| (1 + k) + |cos|; n for rounding
         l2 = FIXED_POINT * math.sqrt(k * (k + 1)) + math.sqrt(n)
-        return Sensitivity.of_norms(l1, l2, n=n, largest=self.ceiling)
+        return Sensitivity.of_norms(l1, l2, n=n, largest=self.largest_contribution)
 
     @property
     def n_sums(self) -> int:

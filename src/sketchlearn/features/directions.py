@@ -178,8 +178,8 @@ class SomeDirections(Selecting, Directed):
         return replace(self, inner_operator=inner).with_origin(self.origin.worse(inner.origin))
 
     @property
-    def tells_by_refusing(self) -> bool:
-        return self.outside == REFUSE or self.inner.tells_by_refusing
+    def data_dependent_errors(self) -> bool:
+        return self.outside == REFUSE or self.inner.data_dependent_errors
 
     def explain_refusal(self, row: Double) -> str:
         places = self.mapped(row[None], 1)

@@ -280,7 +280,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
         return 1 + self.n_components * self.width
 
     @property
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         return ONE
 
     @property
@@ -293,7 +293,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
         """Of a mean feature vector, shares, means and covariances of the components; 0 where there are no records."""
         return self.at.moments(values)
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         # Without rounding, a record adds a mean, by responsibilities, of vectors of one component each: 1, coordinates
         # of length 1 at most, and their products, of length 1. Each number is rounded by less than 1.
         n, d = self.n_sums, self.n_features
@@ -301,8 +301,8 @@ class ExpectedStatistics(CountingOperator, Boxed):
         l2 = ONE * 2 + math.sqrt(n)
         return Sensitivity.of_norms(l1, l2, n=n, largest=ONE)
 
-    def change_by_replacement(self) -> Sensitivity:
-        return self.change_by_record().counted(2)
+    def replace_one_sensitivity(self) -> Sensitivity:
+        return self.add_remove_sensitivity().counted(2)
 
     def add_counted(
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers

@@ -129,7 +129,7 @@ class FourierFeatures(CountingOperator, Projected):
             frequencies += f", {self.subsample:,} of them per record"
         return f"{frequencies}, {wave} wave, {self.law.in_words}, seed {self.seed}"
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         return self._each.times(self.subsample or self.n_frequencies)
 
     @property
@@ -142,8 +142,8 @@ class FourierFeatures(CountingOperator, Projected):
         return self.wave.parts * self.n_frequencies
 
     @property
-    def ceiling(self) -> int:
-        return self.wave.ceiling
+    def largest_contribution(self) -> int:
+        return self.wave.largest_contribution
 
     @property
     def packed_bits(self) -> int | None:
@@ -279,7 +279,7 @@ class FourierFeatures(CountingOperator, Projected):
         parts = np.concatenate([values.real, values.imag], axis=1) if self.wave.complex else values
         with np.errstate(over="ignore"):
             parts = parts.astype(np.float64)
-        largest = self.wave.ceiling / self.wave.unit
+        largest = self.wave.largest_contribution / self.wave.unit
         far = np.argwhere(np.abs(parts) > CLEARLY_BEYOND * largest)
         if len(far):
             row, place = int(far[0][0]), int(far[0][1])
@@ -293,14 +293,14 @@ class FourierFeatures(CountingOperator, Projected):
         return integers
 
     def clip_contributions(self, integers: Integers) -> Integers:
-        each = np.clip(integers, -self.wave.ceiling, self.wave.ceiling)
+        each = np.clip(integers, -self.wave.largest_contribution, self.wave.largest_contribution)
         features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
         held: Integers = self._each.clipped(features, axis=1).reshape(integers.shape)
         return held
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
-        if largest > self.ceiling * units:
+        if largest > self.largest_contribution * units:
             return super().why_impossible(sums, units)
         if n * largest <= one.l1 * units and n * largest**2 <= one.l2_squared * units**2:
             return None
@@ -314,7 +314,7 @@ class FourierFeatures(CountingOperator, Projected):
     @cached_property
     def _each(self) -> Sensitivity:
         """What a record contributes to one feature."""
-        return self.wave.change_by_record()
+        return self.wave.add_remove_sensitivity()
 
     def write_first(
         self,
@@ -336,7 +336,7 @@ class FourierFeatures(CountingOperator, Projected):
         return integers, self._moving_far(rows, sums, integers, write)[0]
 
     @property
-    def tells_by_refusing(self) -> bool:
+    def data_dependent_errors(self) -> bool:
         return False
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:

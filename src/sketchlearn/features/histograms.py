@@ -91,14 +91,14 @@ class Histograms(Operator):
         bins = f"{sizes[0]:,} to {sizes[-1]:,} bins each" if len(sizes) > 1 else f"{sizes[0]:,} bins each"
         return f"histograms of {self.n_features:,} columns, {bins}"
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_features, 1)  # one count of each column
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         return Sensitivity.of_integers(2 * self.n_features, 1)  # of each column, one count falls and another rises
 
     @property
-    def tells_by_refusing(self) -> bool:
+    def data_dependent_errors(self) -> bool:
         return False
 
     @property
@@ -106,7 +106,7 @@ class Histograms(Operator):
         return int(self._starts[-1]) + self.n_features
 
     @property
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         return 1
 
     @cached_property

@@ -73,7 +73,7 @@ class BoxedMoments(Boxed):
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": REFUSE, "keeping": None}
     keeping: Keeping | None = field(default=None, compare=False, kw_only=True)
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         return Sensitivity.of_integers(self.n_sums, FIXED_POINT)
 
 
@@ -127,7 +127,7 @@ class SecondMoments(BoxedMoments):
     def n_sums(self) -> int:
         return self.n_features + self.n_features * (self.n_features + 1) // 2
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         return replaced_second_moments(self.n_features, FIXED_POINT)
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
@@ -178,7 +178,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
     def n_sums(self) -> int:
         return 2 * self.n_features
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         return replaced_column_moments(self.n_features, FIXED_POINT)
 
     def _write_features(self, away: Double, features: Double) -> None:
@@ -227,7 +227,7 @@ class VeroneseMoments(Mapped, Boxed):
     def in_words(self) -> str:
         return f"moments of order 2 and 4 of {self.n_features:,} columns"
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         return replaced_veronese_moments(self.n_features, FIXED_POINT)
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,12 +39,21 @@ from sketchlearn.rows.units import RowsOfUnits, rows_of_units
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
 from sketchlearn.sketch.priority_sample import Keeping
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Sketch
 
 MOST_FEATURES = 2**16
 LEADING_COLUMN = re.compile(r"^column (\d+)")
 Kind = TypeVar("Kind", bound="Operator")
+
+
+# Names of earlier releases, which operators of other packages may still have.
+_RENAMED = {
+    "ceiling": "largest_contribution",
+    "change_by_record": "add_remove_sensitivity",
+    "change_by_replacement": "replace_one_sensitivity",
+    "tells_by_refusing": "data_dependent_errors",
+}
 
 
 class Operator(WithOrigin, ABC):
@@ -52,6 +62,13 @@ class Operator(WithOrigin, ABC):
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     n_features: int
     columns: tuple[str, ...] | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for old, new in _RENAMED.items():
+            if old in cls.__dict__ and new not in cls.__dict__:
+                warnings.warn(f"{cls.__name__}.{old} is deprecated: call it {new}", DeprecationWarning, stacklevel=2)
+                setattr(cls, new, cls.__dict__[old])
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -65,7 +82,7 @@ class Operator(WithOrigin, ABC):
 
     @property
     @abstractmethod
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         """The largest absolute contribution of a record to a sum."""
 
     @abstractmethod
@@ -92,7 +109,7 @@ class Operator(WithOrigin, ABC):
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         """Why that many records (or weight steps) cannot add up to these sums, or None if they can."""
-        most = self.ceiling * units
+        most = self.largest_contribution * units
         if np.all((sums <= most) & (sums >= -most)):
             return None
         return f"the sums are larger than {units:,} records (or weight steps) can add up to"
@@ -102,17 +119,17 @@ class Operator(WithOrigin, ABC):
         """The operator in a line of plain words."""
         return repr(self)
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         """The sensitivity to adding or removing one record: the most that the sums change."""
         bound = f"one record of a {type(self).__name__} has no known bound, so it cannot be made private"
-        raise ValueError(f"{bound}: its class must define change_by_record")
+        raise ValueError(f"{bound}: its class must define add_remove_sensitivity")
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         """The sensitivity to replacing one record by another: the most that the sums change."""
-        return self.change_by_record().replaced(self.n_sums)
+        return self.add_remove_sensitivity().replaced(self.n_sums)
 
     @property
-    def tells_by_refusing(self) -> bool:
+    def data_dependent_errors(self) -> bool:
         """Whether errors depend on the data: finite rows may be refused, so that a sketch tells that there were none.
 
         True unless a class says otherwise.
@@ -321,7 +338,9 @@ class Operator(WithOrigin, ABC):
 
     def clip_contributions(self, integers: Integers) -> Integers:
         """Integers of external features, (rows, n_sums), clipped to the operator's sensitivity."""
-        return self.change_by_record().clipped(np.clip(integers, -self.ceiling, self.ceiling))
+        return self.add_remove_sensitivity().clipped(
+            np.clip(integers, -self.largest_contribution, self.largest_contribution)
+        )
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
@@ -335,12 +354,12 @@ class Operator(WithOrigin, ABC):
             raise ValueError("the rows are encoded by a schema that the operator lacks: give it to design, too")
         return rows if self.columns is None else rows.only(self.columns)
 
-    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, ProtectedUnit | None]:
+    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, PrivacyUnit | None]:
         """The data's rows or, where units are given, at most so many of each."""
         if unit is not None or most is not None:
             data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
         rows = self._source(data, nulls)
-        return rows, ProtectedUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
+        return rows, PrivacyUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
 
     def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
         """The integers of each row, block by block; the first block is empty."""

@@ -90,8 +90,8 @@ class Crossed(Composed):
         return self._twin(crossed=self.crossed.with_columns(columns))
 
     @property
-    def tells_by_refusing(self) -> bool:
-        return self._box.tells_by_refusing or self.crossed.tells_by_refusing
+    def data_dependent_errors(self) -> bool:
+        return self._box.data_dependent_errors or self.crossed.data_dependent_errors
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(self.crossed.beyond(rows) | self._box.beyond(self._values_of(rows)))
@@ -179,21 +179,21 @@ class CrossFeatures(Crossed, FeatureUser):
         return self.waves.wave.parts * self.n_frequencies * self.n_values
 
     @property
-    def ceiling(self) -> int:
-        return -(-self.waves.wave.ceiling * FIXED_POINT // self.waves.wave.unit)
+    def largest_contribution(self) -> int:
+        return -(-self.waves.wave.largest_contribution * FIXED_POINT // self.waves.wave.unit)
 
     @property
     def in_words(self) -> str:
         return f"{self.n_frequencies:,} features times {self.n_values:,} columns, of {self.crossed.in_words}"
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         waves = self.waves
-        one = waves.wave.change_by_record()
+        one = waves.wave.add_remove_sensitivity()
         touched = min(waves.subsample or waves.n_frequencies, self.n_frequencies)
         unit, n = FIXED_POINT / waves.wave.unit, touched * waves.wave.parts * self.n_values
         l1 = unit * one.l1 * touched * self.n_values + 0.5 * n
         l2 = unit * math.sqrt(one.l2_squared * touched * self.n_values) + 0.5 * math.sqrt(n)
-        return Sensitivity.of_norms(l1, l2, n=n, largest=self.ceiling)
+        return Sensitivity.of_norms(l1, l2, n=n, largest=self.largest_contribution)
 
     def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows if self.values is None else rows[:, self.values]

@@ -181,11 +181,11 @@ class QuadraticFeatures(Bounded, Projected):
     def _energy(self) -> QuadraticEnergy:
         return QuadraticEnergy.of_directions(self.directions / math.sqrt(self.n_features))
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         energy = self._energy
         return self._in_integers(energy.squares, math.sqrt(energy.fourth_powers), rows=1)
 
-    def change_by_replacement(self) -> Sensitivity:
+    def replace_one_sensitivity(self) -> Sensitivity:
         energy = self._energy
         return self._in_integers(energy.replaced_squares, math.sqrt(energy.replaced_fourth_powers), rows=2)
 
@@ -196,14 +196,14 @@ class QuadraticFeatures(Bounded, Projected):
         of_t = 2 * error * math.sqrt(energy) + math.sqrt(m) * error**2  # L2; times sqrt(m) in L1
         l1 = FIXED_POINT * (l1 + rows * math.sqrt(m) * of_t) + rows * m * rounding
         l2 = FIXED_POINT * (l2 + rows * of_t) + rows * math.sqrt(m) * rounding
-        return Sensitivity.of_norms(l1, l2, n=m, largest=self.ceiling)
+        return Sensitivity.of_norms(l1, l2, n=m, largest=self.largest_contribution)
 
     @property
     def n_sums(self) -> int:
         return self.n_directions
 
     @property
-    def ceiling(self) -> int:
+    def largest_contribution(self) -> int:
         # |t| <= 1 but for the rounding of n_features products and of the direction's own length.
         return math.ceil(FIXED_POINT * (1 + (self.n_features + 2) * 2.0**-23) ** 2)
 

@@ -35,10 +35,10 @@ class Wave(Value, ABC):
     #: one unit of the wave in the integers of a sketch
     unit: ClassVar[int] = FIXED_POINT
     #: the largest size of one part of one record's feature, in those integers
-    ceiling: ClassVar[int] = FIXED_POINT
+    largest_contribution: ClassVar[int] = FIXED_POINT
     #: bits that hold each part of a record's feature, for waves of 2^bits values; None for others
     packed_bits: ClassVar[int | None] = None
-    #: bounds of the L1 and L2 norms of the complex form's two parts, if each part cannot reach the ceiling by itself
+    #: bounds of the L1 and L2 norms of the complex form's two parts, if both cannot be largest at once
     norms: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Wave(Value, ABC):
     @property
     def moment_bound(self) -> float:
         """The bound of each part of a feature where products of features are scaled by it: a part of the arithmetic."""
-        return self.ceiling / self.unit
+        return self.largest_contribution / self.unit
 
     def harmonics(self, most: int = 9) -> tuple[tuple[int, Number], ...]:
         """Orders k beyond the first harmonic, with F_k / F_1 (for a real wave, of k > 0 only, over |F_1|).
@@ -100,17 +100,17 @@ class Wave(Value, ABC):
         """
         return Number(self._coefficient(k) * (1 + 1j ** (1 - k % 4)) if self.complex else self._coefficient(k))
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         """The most that one record adds to the integers of one feature."""
         if self.norms is None or not self.complex:
-            return Sensitivity.of_integers(self.parts, self.ceiling)
+            return Sensitivity.of_integers(self.parts, self.largest_contribution)
         return self._rounded(*self.norms)
 
     def _rounded(self, l1: float, l2: float) -> Sensitivity:
         """The same, of bounds of the wave itself."""
         l1 = FIXED_POINT * l1 + FEATURE_ERROR * self.parts
         l2 = FIXED_POINT * l2 + FEATURE_ERROR * math.sqrt(self.parts)
-        return Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.ceiling)
+        return Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.largest_contribution)
 
     def softened(self) -> FourierSeries:
         """A smooth wave near this one: its first 15 harmonics, times Lanczos' factors, its phase and form kept.
@@ -160,7 +160,7 @@ class Square(Wave):
     complex: bool = True
     name = "square"
     unit = 1
-    ceiling = 1
+    largest_contribution = 1
     packed_bits = 1
 
     def real_part(self, t: Floats) -> Floats:
@@ -242,11 +242,11 @@ class FourierSeries(Wave):
         return Number(a, b if k > 0 else -b)
 
     @cached_property
-    def ceiling(self) -> int:  # type: ignore[override]
+    def largest_contribution(self) -> int:  # type: ignore[override]
         largest = sum(2 * math.hypot(*c) for c in self.coefficients)
         return math.ceil(FIXED_POINT * min(1.0, largest)) + SERIES_ERROR
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         return self._on_a_grid
 
     @cached_property
@@ -319,7 +319,7 @@ class Quantized(Wave):
         return int(2**self.bits)
 
     @property
-    def ceiling(self) -> int:  # type: ignore[override]
+    def largest_contribution(self) -> int:  # type: ignore[override]
         return int(2**self.bits - 1)
 
     @property
@@ -340,13 +340,13 @@ class Quantized(Wave):
         step = np.minimum(np.floor((values + 1) * (self.unit / 2)), self.unit - 1)
         return np.asarray((2 * step + 1) / self.unit - 1)
 
-    def change_by_record(self) -> Sensitivity:
+    def add_remove_sensitivity(self) -> Sensitivity:
         # A middle is within one integer of the other wave, which is itself known to FEATURE_ERROR only.
         away = 1 + FEATURE_ERROR * self.unit / FIXED_POINT
         l1, l2 = self._norms_before if self.complex else (1.0, 1.0)
         l1, l2 = self.unit * l1 + self.parts * away, self.unit * l2 + math.sqrt(self.parts) * away
-        bound = Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.ceiling)
-        every = Sensitivity.of_integers(self.parts, self.ceiling)
+        bound = Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.largest_contribution)
+        every = Sensitivity.of_integers(self.parts, self.largest_contribution)
         return every if every == bound else bound
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from sketchlearn.core.containers import DESIGN, SCHEMA, from_document, read, to_document, write
+from sketchlearn.core.containers import DESIGN, SCHEMA, from_document, to_document
 from sketchlearn.core.limits import FormatError, loading
 from sketchlearn.features.operator import Operator
 from sketchlearn.files.sketches import expecting, operator_from
@@ -29,24 +28,6 @@ def design_from_bytes(data: bytes) -> tuple[Operator, dict[str, Any]]:
     return operator_from(document["operator"], "a design"), document["made"]
 
 
-def save_design(operator: Operator, path: str | os.PathLike[str], made: dict[str, Any] | None = None) -> None:
-    """Writes an operator to a JSON file, so that others can sketch with it.
-
-    >>> import sketchlearn as skl, tempfile
-    >>> operator = skl.design(bounds=([0, 0], [1, 1]), n_components=3)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     skl.save(operator, f"{folder}/design.json")
-    ...     skl.load(f"{folder}/design.json") == operator
-    True
-    """
-    write(path, design_to_bytes(operator, made))
-
-
-def load_design(path: str | os.PathLike[str]) -> Operator:
-    """Reads an operator from a design file; a `FormatError` says in a sentence why a file is refused."""
-    return read(path, design_from_bytes)[0]
-
-
 SCHEMA_VERSION = 1
 
 
@@ -66,21 +47,3 @@ def schema_from_bytes(data: bytes) -> Schema:
         return Schema.from_json(document["schema"])
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(f"not a schema that this version can use: {error}") from None
-
-
-def save_schema(schema: Schema, path: str | os.PathLike[str]) -> None:
-    """Writes a schema to a JSON file, which can be edited: `load_schema` checks it.
-
-    >>> import sketchlearn as skl, tempfile
-    >>> schema = skl.Schema([skl.schemas.Number("age"), skl.schemas.Flag("member")])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     skl.save(schema, f"{folder}/schema.json")
-    ...     skl.load(f"{folder}/schema.json") == schema
-    True
-    """
-    write(path, schema_to_bytes(schema))
-
-
-def load_schema(path: str | os.PathLike[str]) -> Schema:
-    """Reads a schema from a file; a `FormatError` says in a sentence why a file is refused."""
-    return read(path, schema_from_bytes)

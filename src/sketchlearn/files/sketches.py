@@ -22,20 +22,19 @@ from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.bits import MAGIC, PRIVATE_MAGIC, PackedBits, PrivateBits
 from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.priority_sample import KeptRows
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Release, Sketch
 
 # A document is not read for this: it may be large, or the one that was refused.
 _KIND_OF_DOCUMENT = re.compile(rb'"kind"\s*:\s*"sketchlearn (design|model|schema)"')
 _JSON = re.compile(rb"\s*\{")
-READ_BY = {"sketch": "load", "design": "load_design", "model": "load_model", "schema": "load_schema"}
 
 
 class WrongKindError(FormatError):
     """A file of the package, but of another kind than expected."""
 
     def __init__(self, wanted: str, found: str) -> None:
-        super().__init__(f"it is a {found}, not a {wanted}: skl.{READ_BY[found]} reads it")
+        super().__init__(f"it is a {found}, not a {wanted}: skl.load reads it")
         self.wanted, self.found = wanted, found
 
 
@@ -106,7 +105,7 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
         batches, releases = (
             Batches.from_json(description[name]) if name in description else None for name in ("batches", "releases")
         )
-        if (unit := ProtectedUnit.from_json(description)) is not None:
+        if (unit := PrivacyUnit.from_json(description)) is not None:
             notes["unit"] = unit
         if ledger is not None and (notes or batches or "skipped" in description or operator.keeping is not None):
             raise ValueError("it is private, but has fields that releases do not have")

@@ -171,7 +171,7 @@ def forecast(
 def _of_part(part: Operator, share: float, noise: PartNoise, n: int, k: int | None, parties: int) -> PartForecast:
     deviation = math.sqrt(noise.variance * parties)
     # under `subsample`, a record contributes to one group of the frequencies, and means are of that many fewer records
-    mean_deviation = deviation * getattr(part, "n_groups", 1) / (part.ceiling * n)
+    mean_deviation = deviation * getattr(part, "n_groups", 1) / (part.largest_contribution * n)
     signal = None
     if isinstance(part, FourierFeatures) and k is not None:
         signal = abs(part.wave.coefficient(1)) * (1 if part.wave.complex else 2) / k

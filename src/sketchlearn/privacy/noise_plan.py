@@ -18,7 +18,7 @@ from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism
 from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
 from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger, PartNoise, check_neighbors
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 
 # Shares of the budget; docs/privacy.md has the measurements behind them.
 COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
@@ -44,7 +44,7 @@ class NoisePlan:
     parts: tuple[PartNoise, ...]
     count: PartNoise
     parties: int | None
-    unit: ProtectedUnit | None = None  # whom the release protects, if not rows
+    unit: PrivacyUnit | None = None  # whom the release protects, if not rows
 
     @property
     def scales(self) -> list[float]:
@@ -85,7 +85,7 @@ def plan_noise(
     shares: Shares | None = None,
     parties: int | None = None,
     times: int = 1,
-    unit: ProtectedUnit | None = None,
+    unit: PrivacyUnit | None = None,
 ) -> NoisePlan:
     """The noise that a release needs, if one record may count so many times, or a unit is protected.
 
@@ -127,8 +127,8 @@ def sensitivity(operator: Operator, neighbors: str = ADD_REMOVE) -> Sensitivity:
     Sensitivity(l1=200, l2_squared=200)
     """
     if check_neighbors(neighbors) == ADD_REMOVE:
-        return operator.change_by_record()
-    return operator.change_by_replacement()
+        return operator.add_remove_sensitivity()
+    return operator.replace_one_sensitivity()
 
 
 def split_budget(

@@ -208,12 +208,12 @@ def releasable(sketch: Sketch) -> Operator:
     assert isinstance(operator, Operator)
     for leaf in operator.leaves(sketch):
         part: Any = leaf.operator
-        if part.tells_by_refusing:
+        if part.data_dependent_errors:
             raise InvalidValueError(
                 f"a {type(part).__name__} that refuses rows outside its bound tells that there are none",
                 either(
                     "make it with outside='clip', and a bound and center that were not taken from the rows; a class of "
-                    "your own that takes every finite row says so by tells_by_refusing = False",
+                    "your own that takes every finite row says so by data_dependent_errors = False",
                     "use a sketch of sketchlearn design --bounds",
                 ),
             )

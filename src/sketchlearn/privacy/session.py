@@ -21,7 +21,7 @@ from sketchlearn.privacy.forecast import Forecast, forecast
 from sketchlearn.privacy.release import noisy, planned_release, releasable
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import ADD_REMOVE, check_neighbors
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Release, Sketch
 
 DROPPED = "drop"  # what becomes of rows with missing values: a refusal would tell that there is one
@@ -130,7 +130,7 @@ class Session:
         if unknown:
             raise TypeError(f"release has no option {sorted(unknown)[0]}")
         design = design.without_keeping()
-        unit = ProtectedUnit(self._units["unit"], self._units["rows_per_unit"]) if self._units else None
+        unit = PrivacyUnit(self._units["unit"], self._units["rows_per_unit"]) if self._units else None
         nobody = Sketch(design, unit=unit)  # what may be refused because of the design is, before a row is read
         plan, ledger = planned_release(nobody, epsilon=epsilon, delta=delta, neighbors=self._neighbors, **options)
         with self._lock:

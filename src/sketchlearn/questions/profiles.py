@@ -339,11 +339,13 @@ class Weights:
         copies = kept.units / 2.0**WEIGHT_BITS
         drawn = kept.chances < 1  # others are known exactly, and stay
         groups = np.where(drawn, rng.permutation(len(plain)) % GROUPS, -1)
-        samples = [WeightedRows(kept.rows, plain, copies, kept.openness)]
+        samples = [WeightedRows(kept.rows, plain, copies, kept.calibration_slack)]
         for group in range(GROUPS):
             there = groups != group
             left = np.where(drawn, plain * plain[drawn].sum() / max(plain[drawn & there].sum(), 1e-300), plain)[there]
-            samples.append(WeightedRows(kept.rows[there], left / left.sum(), copies[there], kept.openness[there]))
+            samples.append(
+                WeightedRows(kept.rows[there], left / left.sum(), copies[there], kept.calibration_slack[there])
+            )
         whole, *parts = (sample.weights for sample in calibrated(sketch, samples, rng))
         without = np.zeros((GROUPS, len(plain)))
         for group, own in enumerate(parts):

@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 
 from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.core.values import Value, number, positive, shortened, truth, whole
-from sketchlearn.sketch.privacy_unit import ProtectedUnit
+from sketchlearn.sketch.privacy_unit import PrivacyUnit
 
 ROUNDING_VARIANCE = 2.0  # r^2
 LEAST_DEVIATION = 2.0  # of the continuous noise
@@ -209,7 +209,7 @@ class Ledger(Value):
             raise ValueError("parts must be the noise of each part")
         _check_selections(self)
         rows_alone = self.unit is None and self.rows_per_unit is None
-        protected = None if rows_alone else ProtectedUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
+        protected = None if rows_alone else PrivacyUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
         self._set(
             epsilon=positive("epsilon", self.epsilon),
             delta=delta,

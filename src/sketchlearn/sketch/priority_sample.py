@@ -154,7 +154,7 @@ class KeptRows:
         return np.minimum(1.0, self.rule.chances(rows) * self.below)
 
     @cached_property
-    def openness(self) -> Double:
+    def calibration_slack(self) -> Double:
         """Calibration slack: how far each record's weight may change to agree with a sketch; 0 where it is known.
 
         It is small for records far from the center, or half of the worst tables became worse (docs/decisions/).

@@ -11,7 +11,7 @@ from sketchlearn.core.values import shortened, whole
 
 
 @dataclass(frozen=True)
-class ProtectedUnit:
+class PrivacyUnit:
     """A note of sketches: at most so many rows of each unit count.
 
     Parameters
@@ -21,7 +21,7 @@ class ProtectedUnit:
 
     Examples
     --------
-    >>> patients = ProtectedUnit("patient_id", 5)
+    >>> patients = PrivacyUnit("patient_id", 5)
     >>> str(patients), patients.with_other(patients, disjoint=False).rows_per_unit
     ('at most 5 rows of each patient_id', 10)
     """
@@ -35,7 +35,7 @@ class ProtectedUnit:
         check_names("a unit", (self.name,))
         object.__setattr__(self, "rows_per_unit", whole("rows_per_unit", self.rows_per_unit))
 
-    def with_other(self, other: ProtectedUnit, *, disjoint: bool) -> ProtectedUnit:
+    def with_other(self, other: PrivacyUnit, *, disjoint: bool) -> PrivacyUnit:
         """That of a sum: a unit may have rows in both sketches, unless the caller knows that none has."""
         if self.name != other.name:
             raise ValueError(
@@ -49,7 +49,7 @@ class ProtectedUnit:
         return {"unit": self.name, "rows_per_unit": self.rows_per_unit}
 
     @classmethod
-    def from_json(cls, description: dict[str, Any]) -> ProtectedUnit | None:
+    def from_json(cls, description: dict[str, Any]) -> PrivacyUnit | None:
         """What the header of a file says, if it speaks of units."""
         return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
 
@@ -58,8 +58,8 @@ class ProtectedUnit:
 
 
 def unit_of_sum(
-    a: ProtectedUnit | None, b: ProtectedUnit | None, *, rows_without_unit: bool, disjoint: bool
-) -> ProtectedUnit | None:
+    a: PrivacyUnit | None, b: PrivacyUnit | None, *, rows_without_unit: bool, disjoint: bool
+) -> PrivacyUnit | None:
     """The note of a sum; refused, if `rows_without_unit` are added to rows of units."""
     if a is not None and b is not None:
         return a.with_other(b, disjoint=disjoint)

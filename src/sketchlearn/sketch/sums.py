@@ -25,14 +25,14 @@ from sketchlearn.sketch.batches import RELEASED, Batches, digest_of
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
 from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.priority_sample import Keeping, KeptRows, checked_rows
-from sketchlearn.sketch.privacy_unit import ProtectedUnit, unit_of_sum
+from sketchlearn.sketch.privacy_unit import PrivacyUnit, unit_of_sum
 
 LARGEST_INTEGER = 2**63 - 1
 
 
 def most_records(operator: Any) -> int:
     """How many records of weight 1 a sketch may have."""
-    return LARGEST_INTEGER // int(operator.ceiling)
+    return LARGEST_INTEGER // int(operator.largest_contribution)
 
 
 def check_room(operator: Any, units: int, bits: int) -> None:
@@ -143,7 +143,7 @@ class SketchOperator(Protocol):
     @property
     def identity(self) -> str: ...
     @property
-    def ceiling(self) -> int: ...
+    def largest_contribution(self) -> int: ...
     def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
     @property
     def keeping(self) -> Keeping | None: ...
@@ -203,7 +203,7 @@ class Sketch:
     heaviest: int = 1
     kept: KeptRows | None = None
     batches: Batches = None  # type: ignore[assignment]
-    unit: ProtectedUnit | None = None
+    unit: PrivacyUnit | None = None
 
     def __post_init__(self) -> None:
         operator, ledger = self.operator, self.ledger
@@ -480,7 +480,7 @@ class Sketch:
         a, b = self.batches, other.batches
         return a.may_be_within(b, other.count) or b.may_be_within(a, self.count)
 
-    def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> ProtectedUnit | None:
+    def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> PrivacyUnit | None:
         """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
         rows_without_unit = any(s.unit is None and s.units for s in (self, other))
         found = unit_of_sum(self.unit, other.unit, rows_without_unit=rows_without_unit, disjoint=disjoint)

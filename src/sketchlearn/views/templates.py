@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable
@@ -135,7 +136,7 @@ FILTERS: tuple[Callable[..., str], ...] = (
 def environment() -> Environment:
     """The templates of the package, by their paths in it; a template that uses an undefined name fails."""
     found = Environment(
-        loader=PackageLoader("sketchlearn", ""),
+        loader=FileSystemLoader(Path(__file__).parents[1]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -24,7 +24,7 @@ from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
-from sketchlearn.estimators.base.state import FittedState, Glimpse, IncomingRows, given_rows, kept_rows
+from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
 from sketchlearn.estimators.choice import ClusterChoice
 from sketchlearn.estimators.design.cells import WIDE, columns_along, directions_for
 from sketchlearn.estimators.design.designs import design
@@ -191,52 +191,54 @@ class DesignedEstimator(ErrorBarredEstimator):
         """In how many directions rows of many columns are put into cells; None for frequencies instead."""
         return None
 
-    def _directions_of(self, glimpse: Glimpse) -> int | str | None:
+    def _directions_of(self, design_sample: DesignSample) -> int | str | None:
         """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
         in_cells = self.normalize or self.along is not None
-        found = directions_for(glimpse.columns, self._directions, in_cells=in_cells)
-        pilot = self._task == "kmeans" and not self._chooses_number and glimpse.representative and self._suits_cells
-        return 0 if pilot and found == AUTO and not in_cells and glimpse.rows.shape[1] <= WIDE else found
+        found = directions_for(design_sample.columns, self._directions, in_cells=in_cells)
+        pilot = (
+            self._task == "kmeans" and not self._chooses_number and design_sample.representative and self._suits_cells
+        )
+        return 0 if pilot and found == AUTO and not in_cells and design_sample.rows.shape[1] <= WIDE else found
 
     @property
     def _suits_cells(self) -> bool:
         """Whether no frequencies are asked for."""
         return self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
 
-    def _in_cells(self, glimpse: Glimpse) -> bool:
+    def _in_cells(self, design_sample: DesignSample) -> bool:
         """Whether rows such as these are put into cells."""
-        directions = self._directions_of(glimpse)
-        wide = glimpse.rows.shape[1] > WIDE or self.normalize or self.along is not None or directions != AUTO
+        directions = self._directions_of(design_sample)
+        wide = design_sample.rows.shape[1] > WIDE or self.normalize or self.along is not None or directions != AUTO
         return self._suits_cells and wide and directions is not None
 
-    def _n_kept(self, glimpse: Glimpse, k: int) -> int | None:
+    def _n_kept(self, design_sample: DesignSample, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells in directions none, unless all rows are few."""
-        if not self._in_cells(glimpse) or self._directions_of(glimpse) == 0:
+        if not self._in_cells(design_sample) or self._directions_of(design_sample) == 0:
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
-        few = glimpse.n_rows is not None and glimpse.n_rows <= MOST_ROWS
+        few = design_sample.n_rows is not None and design_sample.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        everything, k = glimpse.everything, self._n_components
-        if everything is not None and everything.n_records == len(glimpse.rows):
-            self._check_distinct(glimpse.rows)
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        everything, k = design_sample.everything, self._n_components
+        if everything is not None and everything.n_records == len(design_sample.rows):
+            self._check_distinct(design_sample.rows)
         operator = design(
-            glimpse.rows,
+            design_sample.rows,
             n_components=k,
             task=self._task,
-            representative=glimpse.representative,
+            representative=design_sample.representative,
             n_frequencies=self.n_frequencies,
             wave=self.wave,
             seed=int(rng.integers(2**31)),
             standardize=self.standardize,
-            rows=self._n_kept(glimpse, k),
-            n_rows=glimpse.n_rows,
+            rows=self._n_kept(design_sample, k),
+            n_rows=design_sample.n_rows,
             subsample=self.subsample,
-            n_directions=self._directions_of(glimpse),
+            n_directions=self._directions_of(design_sample),
             normalize=self.normalize,
-            along=columns_along(self.along, glimpse.columns, glimpse.rows.shape[1]) or None,
+            along=columns_along(self.along, design_sample.columns, design_sample.rows.shape[1]) or None,
         )
-        return operator.with_columns(glimpse.columns)
+        return operator.with_columns(design_sample.columns)
 
 
 def require_rows(status: Status) -> None:

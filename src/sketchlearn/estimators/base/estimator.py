@@ -24,9 +24,9 @@ from sketchlearn.estimators.base import arrays as schema_rows
 from sketchlearn.estimators.base.arrays import checked_array
 from sketchlearn.estimators.base.model import Document, FittedModel, chosen_parameters, take_parameters
 from sketchlearn.estimators.base.state import (
+    DesignSample,
     FirstRows,
     FittedState,
-    Glimpse,
     IncomingRows,
     SketchedTable,
     why_no_sketch,
@@ -73,7 +73,7 @@ class SketchEstimator(BaseEstimator):
     _state = cast("FittedState | None", None)
 
     @abstractmethod
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         """The operator for rows such as these."""
 
     @abstractmethod
@@ -146,11 +146,13 @@ class SketchEstimator(BaseEstimator):
                 "design takes a sample of rows, not a Dask collection or a Spark data frame: draw some first"
             )
         rng = self._generator()
-        glimpse, _, _ = self._glimpse_of(self._incoming(sample, y, None), rng)
-        glimpse = replace(glimpse, everything=None, n_rows=None, at_hand=False)  # other rows will be sketched
+        design_sample, _, _ = self._design_sample_of(self._incoming(sample, y, None), rng)
+        design_sample = replace(
+            design_sample, everything=None, n_rows=None, at_hand=False
+        )  # other rows will be sketched
         if representative is not None:
-            glimpse = replace(glimpse, representative=truth("representative", representative))
-        return self._designed(glimpse, rng)[0].with_origin(Origin.SAMPLE)
+            design_sample = replace(design_sample, representative=truth("representative", representative))
+        return self._designed(design_sample, rng)[0].with_origin(Origin.SAMPLE)
 
     def _designed_on_bounds(
         self, bounds: Any, columns: tuple[str, ...] | None, neighbors: str, targets: Any, size: dict[str, Any]
@@ -262,9 +264,9 @@ class SketchEstimator(BaseEstimator):
         """How many rows of so many columns the operator is designed on, where they come from all over the data."""
         return MOST_ROWS
 
-    def _designed(self, glimpse: Glimpse, rng: np.random.Generator) -> tuple[Operator, Any]:
+    def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, Any]:
         """The operator, and what else designing it found that learning needs."""
-        return self.design_operator(glimpse, rng), None
+        return self.design_operator(design_sample, rng), None
 
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
         return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose), device=self.device)
@@ -275,7 +277,9 @@ class SketchEstimator(BaseEstimator):
             return engines.sketch(incoming.frame, operator, device=self.device)
         return self._sketched(operator, incoming.rows, incoming.table)
 
-    def _glimpse_of(self, incoming: IncomingRows, rng: np.random.Generator) -> tuple[Glimpse, SketchedTable, Source]:
+    def _design_sample_of(
+        self, incoming: IncomingRows, rng: np.random.Generator
+    ) -> tuple[DesignSample, SketchedTable, Source]:
         """Some of the rows, to design an operator on; their table; and all rows, those of a stream not yet counted."""
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
         most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
@@ -290,13 +294,13 @@ class SketchEstimator(BaseEstimator):
         table = replace(table, width=some.shape[1])
         n_rows = rows.n_rows if rows.weights is None else None
         known = table.columns, everything, table.targets, n_rows, incoming.at_hand
-        return Glimpse(some, representative, *known), table, rows
+        return DesignSample(some, representative, *known), table, rows
 
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
         """The sketch of all rows, which are read once; those of a stream are all counted."""
-        glimpse, table, rows = self._glimpse_of(incoming, rng)
-        operator, notes = self._designed(glimpse, rng)
-        del glimpse  # a sample of many columns is large
+        design_sample, table, rows = self._design_sample_of(incoming, rng)
+        operator, notes = self._designed(design_sample, rng)
+        del design_sample  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
         return FittedState(table, sketch, design_notes=notes)
@@ -321,7 +325,7 @@ class SketchEstimator(BaseEstimator):
         width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
         some, columns = engines.sample(X, self._most_rows(width), int(rng.integers(2**31)), encoded)
         table = self._with_targets(SketchedTable(columns, some.shape[1]), y)
-        operator, notes = self._designed(Glimpse(some, True, columns, None, table.targets), rng)
+        operator, notes = self._designed(DesignSample(some, True, columns, None, table.targets), rng)
         sketch = engines.sketch(X, operator, device=self.device)
         self.check_size(int(sketch.count))
         return FittedState(table, sketch, design_notes=notes)
@@ -391,8 +395,8 @@ class SketchEstimator(BaseEstimator):
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
         """The first rows of a stream, sketched."""
         rows, table = FirstRows.together(state.first_rows), state.table
-        glimpse = Glimpse(first_rows(rows, MOST_ROWS), False, table.columns, None, table.targets)
-        operator, notes = self._designed(glimpse, self._generator())
+        design_sample = DesignSample(first_rows(rows, MOST_ROWS), False, table.columns, None, table.targets)
+        operator, notes = self._designed(design_sample, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
 
     def _sketched_state(self) -> FittedState:

@@ -24,7 +24,7 @@ from sketchlearn.sketch.sums import Sketch
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class DesignSample:
     """The design sample: rows from which an operator is designed before all rows are sketched.
 
     Attributes
@@ -57,7 +57,7 @@ def kept_rows(sketch: Sketch) -> RowSample | None:
         if len(beyond := kept.rows[waves.beyond(kept.rows)]):
             raise ValueError(f"in a sampled row, {waves.with_names(waves.explain_refusal(beyond[0]))}")
     copies = kept.units / 2.0**WEIGHT_BITS
-    rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.openness)
+    rows = WeightedRows(kept.rows, kept.weights(float(sketch.count)), copies, kept.calibration_slack)
     return RowSample(rows, error_units(sketch.operator), kept.complete, kept.chances_of)
 
 

@@ -28,7 +28,7 @@ from sketchlearn.estimators.base.components import (
 )
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, flag, model_array
-from sketchlearn.estimators.base.state import FittedState, Glimpse, IncomingRows, error_units, kept_rows
+from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
 from sketchlearn.estimators.choice import ClusterChoice
 from sketchlearn.estimators.choosing import AUTO, ChosenNumber
 from sketchlearn.estimators.clusters.of_cells import (
@@ -420,20 +420,20 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         again = replace(model, centers=middle + units * self._loss.improved(rows, centers, sample.weights))
         return lambda rows: self.row_values(again, rows)
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        if self._directions_of(glimpse) != 0:
-            return super().design_operator(glimpse, rng)
-        everything, k, rows = glimpse.everything, self._n_components, glimpse.rows
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        if self._directions_of(design_sample) != 0:
+            return super().design_operator(design_sample, rng)
+        everything, k, rows = design_sample.everything, self._n_components, design_sample.rows
         complete = everything is not None and everything.n_records == len(rows)
         if complete:
             self._check_distinct(rows)
-        once = self.n_passes == 1 or (self.n_passes == AUTO and not glimpse.at_hand)
-        sampled, seed = Sampled(rows, glimpse.representative, glimpse.columns), int(rng.integers(2**31))
+        once = self.n_passes == 1 or (self.n_passes == AUTO and not design_sample.at_hand)
+        sampled, seed = Sampled(rows, design_sample.representative, design_sample.columns), int(rng.integers(2**31))
         with one_blas_thread():
             medians = isinstance(self._loss, DistanceLoss)
             if self._chooses_number or (once and not complete and not medians):
                 asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
-                kept = self._n_kept(glimpse, k)
+                kept = self._n_kept(design_sample, k)
                 operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
             else:
                 frame = SampleFrame.of(sampled, standardize=self.standardize)
@@ -442,10 +442,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
                 else:  # passes over all rows take the last steps
                     pilot = kmeans(frame.rows, k, rng)
                 radius = LEAST_DISTANCE * float(np.mean(self._loss.losses(frame.rows, pilot))) if medians else None
-                operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(glimpse, k), seed)
+                operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(design_sample, k), seed)
         if everything is not None:
             operator = operator.widened(*extremes(everything))
-        return operator.with_columns(glimpse.columns).with_origin(Origin.SAMPLE)
+        return operator.with_columns(design_sample.columns).with_origin(Origin.SAMPLE)
 
     def step_of(self, sketch: Sketch) -> LloydStep | None:
         cells = Cells.of(sketch)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import either
 from sketchlearn.core.messages import in_digits
-from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import deviations
 from sketchlearn.features.moments import SecondMoments, VeroneseMoments
@@ -28,47 +28,47 @@ KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
-def second_moments(glimpse: Glimpse, bounds: Any = None) -> SecondMoments:
+def second_moments(design_sample: DesignSample, bounds: Any = None) -> SecondMoments:
     """Second moments of rows such as these, within a range as `box` finds it.
 
-    >>> second_moments(Glimpse(np.empty((0, 2)), False, None), bounds=(0, 10)).center
+    >>> second_moments(DesignSample(np.empty((0, 2)), False, None), bounds=(0, 10)).center
     (5.0, 5.0)
     """
-    center, reach = box(glimpse, bounds)
-    moments = SecondMoments(len(center), bound=plain(reach), center=plain(center), columns=glimpse.columns)
+    center, reach = box(design_sample, bounds)
+    moments = SecondMoments(len(center), bound=plain(reach), center=plain(center), columns=design_sample.columns)
     return moments.with_origin(origin_of(bounds))
 
 
-def keeping_rows(operator: Kind, glimpse: Glimpse, size: int | None = None) -> Kind:
+def keeping_rows(operator: Kind, design_sample: DesignSample, size: int | None = None) -> Kind:
     """The operator, which keeps some rows beside its sums: standard errors are told by them.
 
     >>> rows = np.random.default_rng(0).standard_normal((100, 3))
-    >>> glimpse = Glimpse(rows, True, None)
-    >>> keeping_rows(second_moments(glimpse), glimpse).keeping.size
+    >>> design_sample = DesignSample(rows, True, None)
+    >>> keeping_rows(second_moments(design_sample), design_sample).keeping.size
     4000
     """
-    rows = glimpse.rows.astype(np.float64)
+    rows = design_sample.rows.astype(np.float64)
     if not len(rows):
         return operator
     most = int(np.clip(MOST_KEPT_NUMBERS // rows.shape[1], FEWEST_KEPT_ROWS, KEPT_ROWS)) if size is None else size
     return operator.with_keeping(Keeping.designed(rows, most, deviations(rows), 0))
 
 
-def fourth_moments(glimpse: Glimpse, bounds: Any = None) -> VeroneseMoments:
+def fourth_moments(design_sample: DesignSample, bounds: Any = None) -> VeroneseMoments:
     """Moments of order 4 about the origin: as far from it as declared, as seen in all rows, or with some room.
 
-    >>> fourth_moments(Glimpse(np.empty((0, 2)), False, None), bounds=(-1, 10)).bound
+    >>> fourth_moments(DesignSample(np.empty((0, 2)), False, None), bounds=(-1, 10)).bound
     (10.0..., 10.0...)
     """
-    d = glimpse.rows.shape[1]
+    d = design_sample.rows.shape[1]
     if bounds is not None:
         reach = np.max(np.abs(_declared(bounds, d)), axis=0) * ROUNDING_ROOM
     else:
-        extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(glimpse)]
+        extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(design_sample)]
         # products of four spread far: more room would cost precision
-        factor = ROUNDING_ROOM if glimpse.everything is not None else np.sqrt(_room(glimpse))
+        factor = ROUNDING_ROOM if design_sample.everything is not None else np.sqrt(_room(design_sample))
         reach = _positive(np.max(extremes, axis=0).astype(np.float64) * factor, np.zeros(1))
-    return VeroneseMoments(d, bound=plain(reach), columns=glimpse.columns).with_origin(origin_of(bounds))
+    return VeroneseMoments(d, bound=plain(reach), columns=design_sample.columns).with_origin(origin_of(bounds))
 
 
 def origin_of(bounds: Any) -> Origin:
@@ -76,51 +76,55 @@ def origin_of(bounds: Any) -> Origin:
     return Origin.SAMPLE if bounds is None else Origin.DECLARED
 
 
-def box(glimpse: Glimpse, bounds: Any, middle: Sequence[int] = ()) -> tuple[Double, Double]:
+def box(design_sample: DesignSample, bounds: Any, middle: Sequence[int] = ()) -> tuple[Double, Double]:
     """A center per column, and how far from it values may lie: as declared, as seen in all rows, or with much room.
 
     Where all rows are seen, the center is the mean of a sample of them; of the columns `middle`, that of the range.
 
-    >>> center, reach = box(Glimpse(np.array([[1.0], [3.0]]), False, None), None)
+    >>> center, reach = box(DesignSample(np.array([[1.0], [3.0]]), False, None), None)
     >>> center.tolist(), reach.tolist()
     ([2.0], [32.0])
     """
-    rows = glimpse.rows
+    rows = design_sample.rows
     if bounds is not None:
         low, high = _declared(bounds, rows.shape[1])
         return (low + high) / 2, (high - low) / 2 * ROUNDING_ROOM
-    _check_rows(glimpse)
+    _check_rows(design_sample)
     center = rows.mean(axis=0, dtype=np.float64)
-    if glimpse.everything is not None:
-        low, high = np.hstack([extremes(part) for part in glimpse.everything.side_by_side()])
+    if design_sample.everything is not None:
+        low, high = np.hstack([extremes(part) for part in design_sample.everything.side_by_side()])
         at = list(middle)
         center[at] = (low[at] + high[at]) / 2
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
-    return center, _positive(_room(glimpse) * np.max(np.abs(rows - center), axis=0), center)
+    return center, _positive(_room(design_sample) * np.max(np.abs(rows - center), axis=0), center)
 
 
-def radius(glimpse: Glimpse, center: Double) -> float:
+def radius(design_sample: DesignSample, center: Double) -> float:
     """How far from the center whole rows may lie: lengths of many columns vary less than values, and need less room."""
-    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(glimpse))
+    squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(design_sample))
     longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
-    if glimpse.everything is not None:
+    if design_sample.everything is not None:
         return longest * (1 + 1e-5)  # rows are rounded to float32
-    return longest * np.sqrt(_room(glimpse))
+    return longest * np.sqrt(_room(design_sample))
 
 
-def _room(glimpse: Glimpse) -> float:
+def _room(design_sample: DesignSample) -> float:
     """How many times as far from the center as the rows of a sample others may lie."""
-    return REACH_FACTOR if glimpse.representative else STREAM_REACH_FACTOR
+    return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
 
 
-def _blocks(glimpse: Glimpse) -> Iterator[NDArray[Any]]:
+def _blocks(design_sample: DesignSample) -> Iterator[NDArray[Any]]:
     """All rows, or those of the sample."""
-    _check_rows(glimpse)
-    return iter([glimpse.rows]) if glimpse.everything is None else (b.rows for b in glimpse.everything.blocks())
+    _check_rows(design_sample)
+    return (
+        iter([design_sample.rows])
+        if design_sample.everything is None
+        else (b.rows for b in design_sample.everything.blocks())
+    )
 
 
-def _check_rows(glimpse: Glimpse) -> None:
-    if not len(glimpse.rows):
+def _check_rows(design_sample: DesignSample) -> None:
+    if not len(design_sample.rows):
         raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
 
 

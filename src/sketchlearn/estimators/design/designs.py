@@ -10,7 +10,7 @@ import numpy as np
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import shortened, truth, whole
-from sketchlearn.estimators.base.state import Glimpse
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.base.supervised import positions
 from sketchlearn.estimators.design.cells import (
     CellsAsked,
@@ -137,14 +137,14 @@ def design(
     >>> operator = skl.design(X, n_components=4)
     >>> [type(part).__name__ for part in operator.parts]
     ['FourierFeatures', 'Histograms']
-    >>> operator.part(skl.FourierFeatures).law.widths(3).round(1)
+    >>> operator.part(skl.features.FourierFeatures).law.widths(3).round(1)
     array([1.2, 1.2, 1.2])
     >>> skl.design(X, n_components=4, task="mixture").n_frequencies
     280
-    >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).part(skl.Histograms).edges[1][-1]
+    >>> skl.design(bounds=([0, 0], [1, 100]), n_components=4).part(skl.features.Histograms).edges[1][-1]
     100.0
     >>> first = skl.design(bounds=([-9] * 3, [9] * 3), n_components=4, n_frequencies=100).sketch(X)
-    >>> skl.design(first, n_components=4).part(skl.FourierFeatures).law.widths(3).round(1)
+    >>> skl.design(first, n_components=4).part(skl.features.FourierFeatures).law.widths(3).round(1)
     array([1.6, 1.6, 1.6])
     >>> private = [skl.design(bounds=(-9, [9] * 5), n_components=4, n_rows=10**5, epsilon=e) for e in (0.02, 1)]
     >>> private[0].n_sums < private[1].n_sums
@@ -152,7 +152,7 @@ def design(
     >>> skl.design(bounds=([0, 0], [1, 100]), task="moments").outside
     'clip'
     >>> large = [skl.design(X, n_components=4, n_rows=10**7, subsample=way) for way in ("auto", None)]
-    >>> [operator.part(skl.FourierFeatures).subsample for operator in large]
+    >>> [operator.part(skl.features.FourierFeatures).subsample for operator in large]
     [39, None]
     """
     if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
@@ -303,8 +303,8 @@ def _moments(
     moments = second_moments if task == MOMENTS else fourth_moments
     if bounds is not None:
         return replace(moments(_nothing(bounds), bounds), outside=CLIP)
-    glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
-    return moments(glimpse) if n_kept is None else keeping_rows(moments(glimpse), glimpse, n_kept)
+    design_sample = DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
+    return moments(design_sample) if n_kept is None else keeping_rows(moments(design_sample), design_sample, n_kept)
 
 
 def _moments_in_directions(
@@ -319,9 +319,9 @@ def _moments_in_directions(
         return moments_in_directions(rows_of(sample, seed, MOST_ROWS, representative), p, seed)
 
 
-def _nothing(bounds: Any) -> Glimpse:
+def _nothing(bounds: Any) -> DesignSample:
     """No rows, of as many columns as the bounds are for."""
-    return Glimpse(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
+    return DesignSample(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
 
 
 def _for_generators(
@@ -346,12 +346,16 @@ def _for_kernels(
     targets: Any,
     seed: int,
 ) -> FeatureMoments:
-    glimpse = _nothing(bounds) if sample is None else Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
-    which = positions([-1] if targets is None else targets, glimpse.columns, glimpse.rows.shape[1])
+    design_sample = (
+        _nothing(bounds) if sample is None else DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
+    )
+    which = positions([-1] if targets is None else targets, design_sample.columns, design_sample.rows.shape[1])
     estimator = SketchKernelRegressor(n_frequencies=n_frequencies, bounds=bounds)
     estimator.check_parameters()
     later = None if n_rows is None else whole("n_rows", n_rows)
-    operator = estimator.design_operator(replace(glimpse, targets=which, n_rows=later), np.random.default_rng(seed))
+    operator = estimator.design_operator(
+        replace(design_sample, targets=which, n_rows=later), np.random.default_rng(seed)
+    )
     return operator if bounds is None else replace(operator, outside=CLIP)
 
 
@@ -359,14 +363,14 @@ def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | Non
     """The operator that a task of another package designs."""
     kind: Any = tasks()[task].load()
     if bounds is None:
-        estimator, glimpse = kind(), Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
+        estimator, design_sample = kind(), DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
     elif "bounds" in kind().get_params():
-        estimator, glimpse = kind(bounds=bounds), _nothing(bounds)
+        estimator, design_sample = kind(bounds=bounds), _nothing(bounds)
     else:
         raise InvalidValueError(
             f"{either(f'task {task!r}', f'--task {task}')} needs a sample of rows", "it does not take bounds"
         )
-    operator: Operator = estimator.design_operator(glimpse, np.random.default_rng(seed))
+    operator: Operator = estimator.design_operator(design_sample, np.random.default_rng(seed))
     return operator
 
 
@@ -395,11 +399,11 @@ def _cumulants(
             f"{either(f'task {ICA!r}', f'--task {ICA}')} needs a sample of rows",
             "bounds do not tell which components there are",
         )
-    glimpse = Glimpse(*rows_of(sample, seed, MOST_ROWS, representative))
-    d = glimpse.rows.shape[1]
+    design_sample = DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
+    d = design_sample.rows.shape[1]
     if n_components is not None and whole("n_components", n_components) > d:
         raise InvalidValueError(
             f"must be at most the number of columns, {d}", parameter=Parameter("n_components", n_components)
         )
-    operator = cumulant_features(glimpse, np.random.default_rng(seed), n_components)
-    return operator if n_kept is None else keeping_rows(operator, glimpse, n_kept)
+    operator = cumulant_features(design_sample, np.random.default_rng(seed), n_components)
+    return operator if n_kept is None else keeping_rows(operator, design_sample, n_kept)

@@ -34,7 +34,7 @@ from sketchlearn.core.values import shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, integer, model_array, saved, scalar
-from sketchlearn.estimators.base.state import FittedState, Glimpse, IncomingRows, SketchedTable
+from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, SketchedTable
 from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels, plain_labels
 from sketchlearn.estimators.design.cells import directions_for
 from sketchlearn.estimators.design.designs import design
@@ -300,14 +300,14 @@ class SketchGenerator(LabelledEstimator):
         if self.network is not None and not isinstance(self.network, torch.nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
 
-    def design_operator(self, glimpse: Glimpse, rng: np.random.Generator) -> Operator:
-        labels = glimpse.targets
-        rows, columns = np.delete(glimpse.rows, labels, axis=1), columns_without(glimpse.columns, labels)
+    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
+        labels = design_sample.targets
+        rows, columns = np.delete(design_sample.rows, labels, axis=1), columns_without(design_sample.columns, labels)
         own = self.network is not None and self.n_directions == AUTO  # such a network makes all columns
         operator = design(
             rows,
             task="generator",
-            representative=glimpse.representative,
+            representative=design_sample.representative,
             n_frequencies=self.n_frequencies,
             wave=self.wave,
             seed=int(rng.integers(2**31)),
@@ -366,7 +366,7 @@ class SketchGenerator(LabelledEstimator):
         return decoded_table(rows, self.columns_)
 
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
-        """Reads a file of `save_model` into a `network` of the same kind: the architecture is not in the file."""
+        """Reads a file of `skl.save` into a `network` of the same kind: the architecture is not in the file."""
         self.check_parameters()
         return restore(self, bytes_of(path))
 

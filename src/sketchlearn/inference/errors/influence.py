@@ -232,7 +232,7 @@ class StandingRows:
         kept = sketch.kept
         if kept is None or not len(kept):
             raise UndeterminedError(no_rows())
-        drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.openness)
+        drawn = WeightedRows(kept.rows, kept.weights(float(sketch.count)), None, kept.calibration_slack)
         decided = decided and not kept.complete
         return cls(sketch, kept, drawn, calibrated(sketch, [drawn], rng)[0] if decided else drawn, decided)
 

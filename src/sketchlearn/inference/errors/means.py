@@ -387,10 +387,10 @@ Refit = Callable[[WeightedRows], Callable[[Double], Double]]
 def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.random.Generator) -> Double:
     """The bias of each row's value because the model was fitted to it, by cross-validation; 0 for certain rows."""
     there, plain = drawn.open, drawn.copies / drawn.chances
-    openness = None if sketch.kept is None or drawn.given else sketch.kept.openness
+    calibration_slack = None if sketch.kept is None or drawn.given else sketch.kept.calibration_slack
     parts = np.where(there, rng.permutation(len(plain)) % PARTS, -1)
-    samples = [_without(drawn, plain, openness, np.ones(len(plain), bool))]
-    samples += [_without(drawn, plain, openness, parts != part) for part in range(PARTS)]
+    samples = [_without(drawn, plain, calibration_slack, np.ones(len(plain), bool))]
+    samples += [_without(drawn, plain, calibration_slack, parts != part) for part in range(PARTS)]
     whole, *others = calibrated(sketch, samples, rng)
     before, changes = refit(whole)(drawn.rows), np.zeros(len(plain))
     for part, sample in enumerate(others):
@@ -400,7 +400,7 @@ def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.rand
     return changes * 2 / (2 + 1 / (PARTS - 1))
 
 
-def _without(drawn: DrawnRows, plain: Double, openness: Double | None, left: np.ndarray) -> WeightedRows:
+def _without(drawn: DrawnRows, plain: Double, calibration_slack: Double | None, left: np.ndarray) -> WeightedRows:
     """The remaining rows; those that were not certain to be included get the weights of the removed ones."""
     there = drawn.open
     share = plain[there].sum() / max(float(plain[there & left].sum()), 1e-300)
@@ -409,5 +409,5 @@ def _without(drawn: DrawnRows, plain: Double, openness: Double | None, left: np.
         drawn.rows[left],
         weights / weights.sum(),
         drawn.copies[left],
-        None if openness is None else openness[left],
+        None if calibration_slack is None else calibration_slack[left],
     )
