@@ -187,7 +187,7 @@ MOMENTS = SecondMoments(2, bound=200.0).sketch(X0)
         (lambda: skl.SketchClassifier().fit_sketch({}), "no sketches"),
         (lambda: skl.SketchClassifier().fit_sketch({0: skl.Sketch(MOMENTS.operator)}), "sketches are empty"),
         (lambda: skl.SketchClassifier("parzen").fit_sketch({0: MOMENTS, 1: MOMENTS.as_one_batch("other")}),
-         r"needs sketches of Fourier features \(FourierFeatures\), but they are of SecondMoments"),
+         r"needs sketches of Fourier features \(skl\.features\.FourierFeatures\), but they are of SecondMoments"),
         (lambda: skl.SketchClassifier().fit_sketch({"a": SQUARES, "b": SQUARES.as_one_batch("other")}),
          "second moments .* or of Fourier features .* but they are of QuadraticFeatures"),
         (lambda: skl.SketchClassifier().fit_sketch({0: MOMENTS, 1: SecondMoments(2, bound=300.0).sketch(X0)}),

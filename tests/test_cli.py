@@ -841,7 +841,7 @@ def test_warnings_about_a_fit_cannot_be_silenced(folder):
     result = run(*arguments, cwd=folder, env={**os.environ, "PYTHONWARNINGS": "ignore"})
     assert result.returncode == 3
     assert result.stderr.startswith("sketchlearn: warning: ")
-    assert "do not tell 3 subspaces of dimension 1 apart" in result.stderr
+    assert "do not determine 3 subspaces of dimension 1" in result.stderr
 
 
 TWO_ROWS = ("--unit", "patient_id", "--rows-per-unit", 2)

@@ -68,7 +68,7 @@ FROM_PYTHON_ALONE = (
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
     "skl.7 is deprecated: use skl.7",
-    "skl.7 reads it",  # cli/files.py says it in commands
+    "skl.load reads it",  # cli/files.py says it in commands
 )
 
 

@@ -195,7 +195,7 @@ X0, Y0 = problem(100)
     ("act", "message"),
     [
         (lambda: skl.SketchLinearRegression().fit_sketch(skl.design(X0, n_components=2).sketch(X0)),
-         r"needs a sketch of second moments \(SecondMoments\), but the sketch is of Concatenated"),
+         r"needs a sketch of second moments \(skl\.features\.SecondMoments\), but the sketch is of Concatenated"),
         (lambda: skl.SketchLinearRegression().fit_sketch(skl.Sketch(SecondMoments(2, bound=1.0))), "is empty"),
         (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(1, bound=9.0).sketch(X0[:, :1])),
          "one column"),

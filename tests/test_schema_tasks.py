@@ -195,7 +195,7 @@ def test_sketches_of_a_design_with_a_schema():
         "country": "'country' is a category",
         "country=FR": "no column 'country=FR'",
         "income": "'income' .*logarithm",
-        "member": "'member' .*flag",
+        "member": "'member' .*boolean",
     }.items():
         with pytest.raises(ValueError, match=message):
             skl.SketchRidge().fit_sketch(skl.design(X, task="moments", schema=SCHEMA).sketch(X), targets=target)

@@ -128,7 +128,7 @@ class _RenamedModules(MetaPathFinder, Loader):
         sys.modules[name] = import_module(home)
 
 
-sys.meta_path.append(_RenamedModules())
+sys.meta_path.insert(0, _RenamedModules())
 
 
 def __dir__() -> list[str]:
