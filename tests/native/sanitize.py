@@ -41,11 +41,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "sketchlearn"
         package.mkdir()
-        for item in (ROOT / "src" / "sketchlearn").iterdir():
-            if item.name != "_native":
-                (package / item.name).symlink_to(item)
+        (package / "kernels").mkdir()
         library = f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
-        (package / library).symlink_to(build / library)
+        for room in (Path(), Path("kernels")):
+            for item in (ROOT / "src" / "sketchlearn" / room).iterdir():
+                if item.name not in ("kernels", library):
+                    (package / room / item.name).symlink_to(item)
+        (package / "kernels" / library).symlink_to(build / library)
         environment = {
             **os.environ,
             # with the C++ library, or the sanitizer does not find what exceptions are thrown by
