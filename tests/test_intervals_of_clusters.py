@@ -186,7 +186,7 @@ def test_saved_and_pickled_models_have_the_same_errors(tmp_path):
         document = json.loads((tmp_path / "model.json").read_text())
         del document["error_bars"]
         (tmp_path / "older.json").write_text(json.dumps(document))
-        with pytest.warns(UserWarning, match="withheld: the model's file was written before"):
+        with pytest.warns(UserWarning, match="because the model's file was written before"):
             assert skl.load(tmp_path / "older.json").standard_errors_ == {}
 
 
