@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-PAGES = ("index", "tutorials/customers", "trust", "api", "command-reference", "gallery/index", "gpu", "decisions")
+PAGES = ("index", "tutorials/customers", "trust", "api", "command-reference", "gallery/index", "gpu", "decisions/index")
 WIDTHS = (390, 1280)
 WORD, FOUND_ON = "embeddings", "wide.html"
 UNFETCHED = "Failed to fetch"  # the lines around a word that was found, of pages that are files

@@ -10,7 +10,6 @@ from sketchlearn.features.expected_statistics import ExpectedStatistics
 from sketchlearn.features.fourier import FourierFeatures, MeasuredWave, measured_wave
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.moments import ColumnMoments, SecondMoments, VeroneseMoments
-from sketchlearn.features.operator import Operator
 from sketchlearn.features.products import CrossFeatures, FeatureMoments
 from sketchlearn.features.quadratic import QuadraticFeatures
 from sketchlearn.sketch.bits import PackedBits
@@ -27,7 +26,6 @@ __all__ = [
     "FourierFeatures",
     "Histograms",
     "MeasuredWave",
-    "Operator",
     "PackedBits",
     "QuadraticFeatures",
     "SecondMoments",
