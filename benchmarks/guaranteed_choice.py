@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import sketchlearn as skl
-from sketchlearn.estimators.choosing import inertia_curve
+from sketchlearn.estimators.number_of_clusters import inertia_curve
 
 MOST = 20
 LEAST_HITS = 0.95

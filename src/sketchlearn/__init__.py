@@ -22,7 +22,7 @@ _HOMES = {
     "collector.clients.client": ("Collector",),
     "core.limits": ("FormatError",),
     "core.packages": ("__version__",),
-    "estimators.choosing": ("choose_k",),
+    "estimators.number_of_clusters": ("choose_k",),
     "estimators.design.designs": ("design",),
     "estimators.files": ("load", "save"),
     "estimators.kernel_features": ("PeriodicFeatures",),

@@ -3,7 +3,6 @@ from sketchlearn.collector.clients.client import Collector
 from sketchlearn.core.limits import FormatError
 from sketchlearn.core.packages import __version__
 from sketchlearn.estimators import extend
-from sketchlearn.estimators.choosing import choose_k
 from sketchlearn.estimators.classifier import SketchClassifier
 from sketchlearn.estimators.clusters.estimators import SketchKMeans, SketchKMedians
 from sketchlearn.estimators.design.designs import design
@@ -14,6 +13,7 @@ from sketchlearn.estimators.independent_components import SketchICA
 from sketchlearn.estimators.kernel_features import PeriodicFeatures
 from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
 from sketchlearn.estimators.linear_regression import SketchLinearRegression, SketchRidge
+from sketchlearn.estimators.number_of_clusters import choose_k
 from sketchlearn.estimators.principal_components import SketchPCA
 from sketchlearn.estimators.stable_mixture import SketchStableMixture
 from sketchlearn.estimators.subspaces import SketchSubspaces

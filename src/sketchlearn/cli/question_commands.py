@@ -441,7 +441,7 @@ def choose(
       sketchlearn choose day1.sketch --max-clusters 6
       sketchlearn choose day1.sketch --max-clusters 6 --sample day1.csv
     """
-    from sketchlearn.estimators.choosing import choose_k
+    from sketchlearn.estimators.number_of_clusters import choose_k
     from sketchlearn.views.pictures import plot_choice
 
     check_paths([sketch, *sample.paths, *(trusted or [])], [plot])

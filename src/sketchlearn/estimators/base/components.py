@@ -25,7 +25,7 @@ from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
 from sketchlearn.estimators.base.estimator import SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
-from sketchlearn.estimators.choice import ClusterChoice
+from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.design.cells import WIDE, columns_along, directions_for
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.frequencies import AUTO, checked_subsample

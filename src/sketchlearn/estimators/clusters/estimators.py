@@ -29,8 +29,7 @@ from sketchlearn.estimators.base.components import (
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, flag, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
-from sketchlearn.estimators.choice import ClusterChoice
-from sketchlearn.estimators.choosing import AUTO, ChosenNumber
+from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.clusters.of_cells import (
     LloydStep,
     clusters_of_all_rows,
@@ -50,6 +49,7 @@ from sketchlearn.estimators.clusters.task import Decoded, Task
 from sketchlearn.estimators.design.cells import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.estimators.design.column_ranges import extremes
 from sketchlearn.estimators.design.sample_summary import Sampled
+from sketchlearn.estimators.number_of_clusters import AUTO, ChosenNumber
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import Operator

@@ -22,7 +22,7 @@ from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.components import DesignedEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.state import DesignSample, error_units, given_rows, kept_rows
-from sketchlearn.estimators.choice import Basis, ClusterChoice
+from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
 from sketchlearn.estimators.design.fourier import clusters_resolved
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.calibration import calibrated
