@@ -78,6 +78,7 @@ def answers(house, token, monkeypatch):
         answer = house.client.request(endpoint.method, path, headers=headers, **body)
         assert answer.status_code != 500
         found[endpoint.method, path] = (answer.status_code, RANDOM.sub(b"", answer.content))
+
     async def last_look(_seconds):
         house.pages.ended = True  # events go on for ever otherwise
 
