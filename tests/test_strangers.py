@@ -141,6 +141,29 @@ def test_a_foreign_operator_is_released_when_it_has_said_enough():
     assert skl.privatize(sketch, epsilon=1.0).ledger.design == "declared"
 
 
+#: names at the top of the last release that have gone from there
+GONE = """
+    Budget CellSums CenterIntervals ClusterChoice ColumnMoments Concatenated ConvolutionalFeatures CrossFeatures
+    CumulantFeatures Drift ExpectedStatistics Explanation FeatureMoments FittedModel FourierFeatures Glimpse Histograms
+    Ledger MeasuredWave Operator PackedBits PrivateBits Profiles QuadraticFeatures SecondMoments SketchEstimator
+    SomeColumns SomeDirections Source Task VeroneseMoments concatenate frequencies load_design load_model load_schema
+    measured_wave model_array models queries register_reader register_task save_design save_model save_schema waves
+"""
+
+
+@pytest.mark.parametrize("name", GONE.split())
+def test_every_name_that_has_gone_from_the_top_says_where_it_is(name):
+    with pytest.warns(DeprecationWarning, match=rf"skl\.{name} is deprecated: use skl\."):
+        assert getattr(skl, name) is not None
+
+
+def test_designs_of_a_sample_name_what_is_for_bounds():
+    with pytest.raises(ValueError, match="targets is for designs from bounds"):
+        skl.SketchKMeans(2).design(ROWS, epsilon=None, targets=[0])
+    with pytest.raises(ValueError, match="epsilon is for designs from bounds"):
+        skl.SketchKMeans(2).design(ROWS, epsilon=1.0)
+
+
 def test_names_of_earlier_releases_still_answer():
     with pytest.warns(DeprecationWarning, match=r"Old\.ceiling is deprecated: call it largest_contribution"):
 

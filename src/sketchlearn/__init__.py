@@ -62,7 +62,7 @@ _RENAMED = {
         ("FittedModel", "Operator", "SketchEstimator", "Source", "Task", "model_array", "register_reader"), "extend.{}"
     ),
     "register_task": "extend.register_task",
-    "DesignSample": "extend.DesignSample",
+    "Glimpse": "extend.DesignSample",
     **dict.fromkeys(("Budget", "Ledger", "PrivateBits"), "privacy.{}"),
     **dict.fromkeys(("CenterIntervals", "ClusterChoice", "Drift", "Explanation", "Profiles"), "questions.{}"),
     **{f"load_{kind}": "load" for kind in ("design", "model", "schema")},

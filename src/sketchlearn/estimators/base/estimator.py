@@ -136,10 +136,8 @@ class SketchEstimator(BaseEstimator):
             raise ValueError("design needs either a sample of rows or bounds")
         if sample is None:
             return self._designed_on_bounds(bounds, columns, neighbors, targets, size)
-        if any(size.values()) or columns is not None or targets is not None or neighbors != ADD_REMOVE:
-            odd = next(
-                iter(size), "columns" if columns is not None else "targets" if targets is not None else "neighbors"
-            )
+        of_bounds = {**size, "columns": columns, "targets": targets, "neighbors": neighbors != ADD_REMOVE}
+        if odd := next((name for name, value in of_bounds.items() if value), None):
             raise ValueError(f"{odd} is for designs from bounds: leave it out, or give bounds in place of a sample")
         if engines.engine_of(sample):
             raise TypeError(
@@ -147,9 +145,8 @@ class SketchEstimator(BaseEstimator):
             )
         rng = self._generator()
         design_sample, _, _ = self._design_sample_of(self._incoming(sample, y, None), rng)
-        design_sample = replace(
-            design_sample, everything=None, n_rows=None, at_hand=False
-        )  # other rows will be sketched
+        # other rows will be sketched
+        design_sample = replace(design_sample, everything=None, n_rows=None, at_hand=False)
         if representative is not None:
             design_sample = replace(design_sample, representative=truth("representative", representative))
         return self._designed(design_sample, rng)[0].with_origin(Origin.SAMPLE)
