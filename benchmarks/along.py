@@ -36,7 +36,7 @@ def errors(table: np.ndarray, along: list[int], k: int, seed: int) -> tuple[floa
     """Of the cells and of 4000 rows; and the squared error of the clusters over that of k-means on all rows."""
     table = (table - table.mean(axis=0)) / table.std(axis=0)
     rng = np.random.default_rng(seed)
-    model = skl.SketchKMeans(k, along=along, random_state=seed).fit(table)
+    model = skl.SketchKMeans(k, profile_columns=along, random_state=seed).fit(table)
     labels, some = model.labels_, rng.permutation(len(table))[:KEPT]
     truth = np.array([table[labels == j][:, along].mean(axis=0) for j in range(k)])
     kept = np.array([table[some][labels[some] == j][:, along].mean(axis=0) for j in range(k)])

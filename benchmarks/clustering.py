@@ -364,7 +364,9 @@ def kmeans(settings: argparse.Namespace, title: str = "k-means, default argument
 
 
 def frequencies(settings: argparse.Namespace) -> Iterator[bool]:
-    yield from kmeans(settings, f"the same from frequencies (at most {LARGEST_SIZE}kd)", n_directions=None)
+    yield from kmeans(
+        settings, f"the same from frequencies (at most {LARGEST_SIZE}kd)", features=skl.features.Fourier()
+    )
 
 
 def small(settings: argparse.Namespace) -> Iterator[bool]:
@@ -470,7 +472,9 @@ def decodings(problem: Problem, settings: argparse.Namespace, n_frequencies: int
     found = []
     for seed in seeds(settings):
         X = drawn(problem, seed).X
-        operator = skl.design(X, n_components=problem.k, n_frequencies=n_frequencies, seed=seed)
+        operator = skl.design(
+            X, n_components=problem.k, features=skl.features.Fourier(n_frequencies=n_frequencies), seed=seed
+        )
         found.append(decoding_time(operator.sketch(X), problem.k, seed))
         drawn.cache_clear()
     return found

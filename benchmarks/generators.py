@@ -83,8 +83,8 @@ VARIANTS: dict[str, tuple[Maker, int, dict[str, Any]]] = {
     "10 clusters in 5 columns": (clusters, ROWS, {}),
     "10 clusters in 10 columns": (lambda n, rng: clusters(n, rng, 10), ROWS, {}),
     "spiral, 2000 rows": (spiral, 2000, {}),
-    "spiral, one-bit sketch": (spiral, ROWS, {"wave": "square"}),
-    "six Gaussians, one-bit sketch": (six_gaussians, ROWS, {"wave": "square"}),
+    "spiral, one-bit sketch": (spiral, ROWS, {"features": skl.features.Fourier(wave="square")}),
+    "six Gaussians, one-bit sketch": (six_gaussians, ROWS, {"features": skl.features.Fourier(wave="square")}),
 }
 
 

@@ -156,7 +156,7 @@ def other_operators(torch: Any, owner: Any) -> None:
     sample = wide[:5000].cpu().numpy()
     cases = (
         (skl.design(sample, n_components=20), wide),
-        (skl.design(sample, n_components=20, normalize=True), wide),
+        (skl.design(sample, n_components=20, features=skl.features.Cells(normalize=True)), wide),
         (skl.features.FourierFeatures(768, 2048, law=law, structured=True), wide),
         (skl.features.CrossFeatures(skl.features.FourierFeatures(768, 100, law=law), bound=100.0), wide),
         (skl.features.FeatureMoments(waves, bound=100.0), narrow),

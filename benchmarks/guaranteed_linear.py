@@ -228,7 +228,7 @@ def stable(n: int, wave: str) -> Callable[[int], Drawn]:
         means, weights = np.array([[-2.0, -2.0], [6.0, 6.0]]), np.array([0.6, 0.4])
         stretch = np.abs(rng.standard_normal((n, 1)))
         X = means[rng.choice(2, n, p=weights)] + rng.standard_normal((n, 2)) / stretch
-        model = skl.SketchStableMixture(2, wave=wave, random_state=seed).fit(X)
+        model = skl.SketchStableMixture(2, features=skl.features.Fourier(wave=wave), random_state=seed).fit(X)
         scales = np.full((2, 2), np.sqrt(2))
         return Drawn(model, {"weights_": weights, "means_": means, "scales_": scales}, {})
 

@@ -58,7 +58,7 @@ def figures() -> Iterator[tuple[str, float]]:
     )
     digits = load_digits().data
     own, peer = skl.SketchKMeans(10, random_state=0, n_jobs=1), KMeans(10, n_init=10, random_state=0)
-    operator = skl.design(digits, n_components=10, n_directions=None)
+    operator = skl.design(digits, n_components=10, features=skl.features.Fourier())
     sketch = operator.sketch(digits)
     yield (
         "learning from a sketch of digits, beside `KMeans(n_init=10)`",

@@ -71,13 +71,13 @@ class Way:
                 warnings.simplefilter("ignore", UserWarning)
                 operator = skl.design(
                     bounds=([-bound] * d, [bound] * d), n_rows=len(X), epsilon=self.epsilon, delta=self.delta,
-                    n_frequencies=m, seed=seed, **task,
+                    features=skl.features.Fourier(n_frequencies=m), seed=seed, **task,
                 )  # fmt: skip
             exact = operator.sketch(X, n_jobs=1, batch=f"{self.name}, {task}")  # the same rows go all ways
             return skl.privatize(exact, epsilon=self.epsilon, delta=self.delta)
         few = m // SUBSAMPLED_SHARE if self.subsampled else None
-        given = {"n_frequencies": m, "wave": self.wave, "seed": seed, "rows": self.rows, "subsample": few, **task}
-        return skl.design(X[:DESIGN_ROWS], **given).sketch(X, n_jobs=1)
+        features = skl.features.Fourier(m, wave=self.wave, subsample=few)
+        return skl.design(X[:DESIGN_ROWS], features=features, seed=seed, rows=self.rows, **task).sketch(X, n_jobs=1)
 
 
 WAYS = {

@@ -30,7 +30,9 @@ progress = Console(stderr=True, highlight=False)
 def operator_of(draw: Draw) -> skl.features.FourierFeatures:
     d = draw.X.shape[1]
     bounds = ([-draw.bound] * d, [draw.bound] * d)
-    operator = skl.design(bounds=bounds, n_components=draw.k, wave="square", seed=draw.seed)
+    operator = skl.design(
+        bounds=bounds, n_components=draw.k, features=skl.features.Fourier(wave="square"), seed=draw.seed
+    )
     return operator.part(skl.features.FourierFeatures)
 
 

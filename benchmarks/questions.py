@@ -105,7 +105,7 @@ def histograms(n: int) -> tuple[Table, list[bool]]:
     for name, rows in kinds.items():
         found, seconds = [], 0.0
         for task in ("kmeans", "histograms"):
-            operator = skl.design(rows, n_components=10, task=task, n_frequencies=2000)
+            operator = skl.design(rows, n_components=10, task=task, features=skl.features.Fourier(2000))
             ask = skl.Questions(operator.sketch(rows))
             begun = time.perf_counter()
             away = []

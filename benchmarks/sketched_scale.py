@@ -39,7 +39,7 @@ def scale_of(operator: Any) -> float:
 
 def loose_sketch(X: Rows, k: int, m: int, seed: int) -> skl.Sketch:
     bounds = ([-BOUND] * X.shape[1], [BOUND] * X.shape[1])
-    operator: Any = skl.design(bounds=bounds, n_components=k, n_frequencies=m, seed=seed)
+    operator: Any = skl.design(bounds=bounds, n_components=k, features=skl.features.Fourier(n_frequencies=m), seed=seed)
     found: skl.Sketch = operator.sketch(X)
     return found
 
@@ -55,7 +55,7 @@ def measured(n: int, k: int, d: int, seed: int) -> list[dict[str, float]]:
     """A line for each first sketch of one draw of rows."""
     X = rows(n, k, d, seed)
     best = KMeans(k, n_init=5, random_state=0).fit(X).inertia_
-    options: dict[str, Any] = {"n_components": k, "n_frequencies": 2 * k * d, "seed": seed}
+    options: dict[str, Any] = {"n_components": k, "features": skl.features.Fourier(2 * k * d), "seed": seed}
     on_sample: Any = skl.design(X, **options)
     alone = error(loose_sketch(X, k, 2 * k * d, seed).operator, X, k, best)
     by_sample, found = error(on_sample, X, k, best), []

@@ -89,7 +89,9 @@ def measure_folder(gigabytes: float, folder: Path, console: Console) -> None:
     choices = ["-k", str(CLUSTERS), "--n-frequencies", str(FREQUENCIES), "--seed", "0", "-o", str(design)]
     run_command(["design", str(folder / "sample.npy"), *choices])
     X = rows(np.random.default_rng(3), MEMORY_ROWS)
-    operator = skl.design(sample, n_components=CLUSTERS, n_frequencies=FREQUENCIES, seed=0)
+    operator = skl.design(
+        sample, n_components=CLUSTERS, features=skl.features.Fourier(n_frequencies=FREQUENCIES), seed=0
+    )
     operator.sketch(X[:1000])
     memory = MEMORY_ROWS / best_of(3, lambda: operator.sketch(X))
     output = folder / "all.sketch"

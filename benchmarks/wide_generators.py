@@ -60,7 +60,11 @@ def cases(mnist: Path | None) -> dict[str, Callable[[], Maker]]:
 
 def ways(X: Rows, n: int, seed: int, *, in_all: bool) -> Mapping[str, Callable[[], Rows]]:
     def network(n_directions: int | str | None) -> Rows:
-        rows: Rows = skl.SketchGenerator(random_state=seed, n_directions=n_directions).fit(X).sample(n)
+        rows: Rows = (
+            skl.SketchGenerator(random_state=seed, features=skl.features.Fourier(n_directions=n_directions))
+            .fit(X)
+            .sample(n)
+        )
         return rows
 
     def mixture(k: int) -> Rows:

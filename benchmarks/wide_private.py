@@ -4,7 +4,7 @@ Rows of unit length, ten clusters in a subspace of 40 directions. RSSE: the sum 
 the centers, divided by that of KMeans(n_init=10) of 50,000 rows; both on 50,000 others. Three ways, each at the same
 (epsilon, delta) for adding or removing a row:
 
-- public rows: one pass, cells of `design(sample, normalize=True)`, released. The sample is of public rows, 5000 here.
+- public rows: one pass, normalized cells designed on a sample, released. The sample is of public rows, 5000 here.
 - random sums: one pass, and no public rows: `design(bounds=...)`, each value within 4 deviations of those of a
   random row of unit length.
 - PCA first: no public rows, but two passes. Second moments are released with half of the budget (columns within -1 and
@@ -51,7 +51,11 @@ def sse(rows: np.ndarray, centers: np.ndarray) -> float:
 
 def of_cells(sketch: skl.Sketch, epsilon: float, delta: float) -> np.ndarray:
     release = skl.privatize(sketch, epsilon=epsilon, delta=delta, assume_public_design=True)
-    return skl.SketchKMeans(K, normalize=True, random_state=0).fit_sketch(release).cluster_centers_
+    return (
+        skl.SketchKMeans(K, features=skl.features.Cells(normalize=True), random_state=0)
+        .fit_sketch(release)
+        .cluster_centers_
+    )
 
 
 def of_sums(rows: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
@@ -82,12 +86,18 @@ def main() -> None:
     basis, centers = np.linalg.qr(rng.standard_normal((COLUMNS, RANK)))[0], rng.standard_normal((K, RANK))
     rows, public, train, test = (rows_of(n, rng, basis, centers) for n in (int(settings.rows), PUBLIC, OTHERS, OTHERS))
     best = sse(test, KMeans(K, n_init=10, random_state=0).fit(train).cluster_centers_)
-    plain = sse(test, skl.SketchKMeans(K, normalize=True, random_state=0).fit(rows).cluster_centers_) / best
+    plain = (
+        sse(
+            test,
+            skl.SketchKMeans(K, features=skl.features.Cells(normalize=True), random_state=0).fit(rows).cluster_centers_,
+        )
+        / best
+    )
     console.print(machine(("numpy", "scikit-learn", "opendp")))
     console.print(
         f"without noise, one pass: {plain:.4f}; one center for all: {sse(test, test.mean(axis=0)[None]) / best:.4f}"
     )
-    cells = skl.design(public, n_components=K, normalize=True, seed=0)
+    cells = skl.design(public, n_components=K, features=skl.features.Cells(normalize=True), seed=0)
     moments = skl.design(bounds=([-1] * COLUMNS, [1] * COLUMNS), task="moments")
     every = {  # each budget by a name of its own: a second release of the same rows would be refused
         WAYS[0]: lambda e, d: of_cells(cells.sketch(rows, batch=f"{e}, {d}"), e, d),

@@ -111,8 +111,8 @@ def in_turn(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray
 
 
 def operator_of(pilot: np.ndarray, n_frequencies: int, wave: str, seed: int) -> skl.features.FourierFeatures:
-    size = {"n_components": COMPONENTS, "task": "mixture-full", "n_frequencies": n_frequencies}
-    return skl.design(pilot, **size, wave=wave, seed=seed)
+    features = skl.features.Fourier(n_frequencies, wave=wave)
+    return skl.design(pilot, n_components=COMPONENTS, task="mixture-full", features=features, seed=seed)
 
 
 def likelihood(sketch: skl.Sketch, held_out: np.ndarray, seed: int) -> float:

@@ -116,7 +116,7 @@ def run(server, n_devices, n_reports, n_kills, n_workers, seed=0):
     """Lets the fleet send all reports, kills the server meanwhile; figures, after everything was compared."""
     rng = random.Random(seed)
     sample = np.concatenate([rows_of(report, seed) for report in range(200)])
-    operator = skl.design(sample, n_components=3, n_frequencies=60, seed=seed)
+    operator = skl.design(sample, n_components=3, features=skl.features.Fourier(n_frequencies=60), seed=seed)
     server.start()
     admin = Collector(server.url, server.token)
     rules = {"reports_per_minute": 1_000_000, "min_records": 0, "epoch": "day", "grace_seconds": 86400}

@@ -118,7 +118,10 @@ def designs() -> list[File]:
     names = ("kmeans", "mixture", "mixture-full", "stable", "histograms", "generator", "moments", "ica", "subspaces")
     made = [skl.design(rows, n_components=3, task=task, seed=0) for task in names]
     made += [skl.design(wide, n_components=3, task="kmeans"), skl.design(wide, task="generator")]
-    made += [skl.design(wide, task="moments", n_directions=4), skl.design(rows, n_components=3, rows=50)]
+    made += [
+        skl.design(wide, task="moments", features=skl.features.Moments(4)),
+        skl.design(rows, n_components=3, rows=50),
+    ]
     full = tuple(1.0 if i == j else 0.1 for i in range(9) for j in range(i + 1))
     laws = [
         Probed(Shaped(Gaussian(1.0), AdaptedRadius(1.0), ((1.0,) * 9,)), (1.0,) * 9, (1.0,) * 9),
@@ -147,7 +150,9 @@ def models() -> list[File]:
     found = [of_json("model", model_to_bytes(model)) for model in fitted]
     wide = rng.normal(size=(300, 80))
     for table, classes in ((rows, None), (rows, labels), (wide, None)):
-        model = skl.SketchGenerator(max_iter=1, n_frequencies=20, batch_size=20, random_state=0)
+        model = skl.SketchGenerator(
+            max_iter=1, features=skl.features.Fourier(n_frequencies=20), batch_size=20, random_state=0
+        )
         found.append(_of_generator(model_to_bytes(model.fit(table, classes))))
     assert {file.document["type"] for file in found} >= set(tasks())
     return found

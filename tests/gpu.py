@@ -98,7 +98,10 @@ def operators(rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
     for d in (65, 100, 300):
         rows = rng.normal(size=(3000, d)) + 3 * rng.normal(size=(5, d))[rng.integers(5, size=3000)]
         for normalize in (False, True):
-            yield f"cells of {d} columns", skl.design(rows, n_components=5, normalize=normalize)
+            yield (
+                f"cells of {d} columns",
+                skl.design(rows, n_components=5, features=skl.features.Cells(normalize=normalize)),
+            )
         mixture = skl.SketchGaussianMixture(5, covariance_type="diag", random_state=0)
         yield f"cells of {d} columns, squares", mixture.fit(np.tile(rows, (2, 1))).sketch_.operator
 

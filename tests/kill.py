@@ -27,7 +27,10 @@ def write_rows(folder, n_files=4, n_rows=60_000):
     for i in range(n_files):
         rows = rng.standard_normal((n_rows, 6)).astype(np.float32) + 8 * rng.integers(0, 3, (n_rows, 1))
         np.save(folder / f"rows{i}.npy", rows)
-    skl.save(skl.design(rows[:1000], n_components=3, n_frequencies=2000, rows=500), folder / "design.json")
+    skl.save(
+        skl.design(rows[:1000], n_components=3, features=skl.features.Fourier(n_frequencies=2000), rows=500),
+        folder / "design.json",
+    )
 
 
 def sketch(folder, output, *more):

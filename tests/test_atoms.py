@@ -133,7 +133,7 @@ def test_caution_keeps_atoms() -> None:
 def test_features_are_those_of_the_sketch(wave: str) -> None:
     rng = np.random.default_rng(4)
     rows = table(rng, 500)
-    operator = skl.design(rows, n_components=3, wave=wave, n_frequencies=40)
+    operator = skl.design(rows, n_components=3, features=skl.features.Fourier(wave=wave, n_frequencies=40))
     means = WaveMeans(Target.of(operator.sketch(rows), highest=201))
     left = means.features(rows).mean(axis=0) - means.numbers
     assert np.sqrt(np.mean(left**2)) < (1e-4 if wave in ("exponential", "cosine") else 0.01)

@@ -101,7 +101,7 @@ def test_a_private_sketch_and_a_public_sample():
 
 def test_noise_is_not_followed():
     """A release that is mostly noise changes the weights of a good sample little."""
-    operator = skl.design(bounds=([-6] * 3, [12] * 3), n_components=3, n_frequencies=60)
+    operator = skl.design(bounds=([-6] * 3, [12] * 3), n_components=3, features=skl.features.Fourier(n_frequencies=60))
     release = skl.privatize(operator.sketch(X[:1000]), epsilon=0.05, seed_for_tests_not_private=0)
     rows = X[-300:]
     after = calibrate(release, rows)

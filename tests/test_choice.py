@@ -201,7 +201,7 @@ def test_refusals():
     with pytest.raises(TypeError, match="sketch the rows"):
         skl.choose_k(X)
     with pytest.raises(ValueError, match="cannot distinguish two clusters from one in 2 columns"):
-        skl.choose_k(skl.design(X, n_components=2, n_frequencies=5).sketch(X))
+        skl.choose_k(skl.design(X, n_components=2, features=skl.features.Fourier(n_frequencies=5)).sketch(X))
 
 
 CHOICE = ClusterChoice(2, 3, Basis.GAP, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1,) * 3, (1.0, 0.3, 0.2), (0.0,) * 3)

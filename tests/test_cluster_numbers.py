@@ -90,7 +90,7 @@ def test_python_and_pictures_show_it_too(kind, folder):
     assert sorted(marks) == [0, 1, 2]
     for number, place in marks.items():
         np.testing.assert_allclose(place, learned.centers_of_parts[number])
-    frequencies = skl.design(rows, n_components=3, n_directions=None, seed=0).sketch(rows)
+    frequencies = skl.design(rows, n_components=3, features=skl.features.Fourier(), seed=0).sketch(rows)
     assert not plot_model(frequencies).axes[0].texts
 
 

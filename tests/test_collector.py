@@ -237,7 +237,7 @@ def test_little_is_not_shown(house):
 
 
 def test_drift_raises_an_alarm(house):
-    wide = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, n_frequencies=50)
+    wide = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, features=skl.features.Fourier(n_frequencies=50))
     form = {"name": "c", "design": json.loads(design_to_bytes(wide)), "rules": {"grace_seconds": 0}}
     house.ask("POST", "/collections", json=form, status=201)
     token = house.sender()

@@ -127,7 +127,7 @@ def test_an_alarm_is_sent_to_the_webhook_until_it_is_taken(tmp_path):
     thread = threading.Thread(target=hook.serve_forever)
     thread.start()
     now = [1_800_000_000.0 // 86400 * 86400]
-    operator = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, n_frequencies=50)
+    operator = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, features=skl.features.Fourier(n_frequencies=50))
     store = Store(open_database(tmp_path / "c.sqlite"), tmp_path, clock=lambda: now[0])
     rules = {"grace_seconds": 0, "webhook": f"http://127.0.0.1:{hook.server_port}/alarms"}
     collection = store.create_collection("test", "c", "C", design_to_bytes(operator), rules)

@@ -37,6 +37,9 @@ def rows_of(k=6, d=4, n=20_000, spread=6.0, seed=0):
     return centers[rng.integers(0, k, n)] + rng.normal(size=(n, d)), centers
 
 
+COSINE, SQUARE = ({"features": skl.features.Fourier(wave=wave)} for wave in ("cosine", "square"))
+
+
 def problem_of(rows, k, **options):
     return Problem.of(Target.of(skl.design(rows[:5000], n_components=k, **options).sketch(rows)), k)
 
@@ -45,7 +48,7 @@ def risk(rows, centers):
     return np.min(np.sum((rows[:, None] - centers) ** 2, axis=2), axis=1).sum()
 
 
-@pytest.mark.parametrize("options", [{}, {"wave": "cosine"}, {"wave": "square"}, {"representative": False}])
+@pytest.mark.parametrize("options", [{}, COSINE, SQUARE, {"representative": False}])
 def test_location_and_spread_are_read_off_the_sketch(options):
     rows, _ = rows_of()
     target = Target.of(skl.design(rows[:5000], n_components=6, **options).sketch(rows))
@@ -173,7 +176,9 @@ def test_the_noise_of_subsampled_sketches_is_known(share):
     rng = np.random.default_rng(3)
     centers = 3 * rng.standard_normal((6, 4))
     rows = centers[rng.integers(0, 6, 200_000)] + rng.standard_normal((200_000, 4))
-    whole = skl.design(rows[:5000], n_components=6, n_frequencies=300).part(skl.features.FourierFeatures)
+    whole = skl.design(rows[:5000], n_components=6, features=skl.features.Fourier(n_frequencies=300)).part(
+        skl.features.FourierFeatures
+    )
     sketch = replace(whole, subsample=300 // share).sketch(rows)
     target = Target.of(sketch)
     assert target.noise == pytest.approx(share / len(rows))

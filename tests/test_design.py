@@ -76,7 +76,10 @@ def test_mixtures_see_columns_of_other_units(task):
 
 
 def test_smaller_sketches_are_coarser():
-    scales = [fourier_design(clusters(), n_components=5, n_frequencies=m).law.widths(4)[0] for m in (400, 200, 40)]
+    scales = [
+        fourier_design(clusters(), n_components=5, features=skl.features.Fourier(m)).law.widths(4)[0]
+        for m in (400, 200, 40)
+    ]
     assert scales[0] == scales[1] < scales[2]
 
 
@@ -85,17 +88,19 @@ def test_smaller_sketches_are_coarser():
 )
 def test_size_follows_the_parameters(task, size):
     assert fourier_design(clusters(), n_components=5, task=task).n_frequencies == size
-    assert fourier_design(clusters(), n_components=5, task=task, n_frequencies=77).n_frequencies == 77
+    assert fourier_design(clusters(), n_components=5, task=task, features=skl.features.Fourier(77)).n_frequencies == 77
 
 
 @pytest.mark.parametrize(("wave", "size", "more"), [("square", 250, 1.25), ("cosine", 400, 2), ("exponential", 200, 1)])
 def test_waves_with_dither_get_more_frequencies(wave, size, more):
-    operator = fourier_design(clusters(), n_components=5, wave=wave)
+    operator = fourier_design(clusters(), n_components=5, features=skl.features.Fourier(wave=wave))
     assert operator.n_frequencies == size + math.ceil(BROAD * more)
 
 
 def test_thousands_of_columns_get_fewer_frequencies():
-    operator = skl.design(np.random.default_rng(0).normal(size=(50, 3000)), n_components=2, n_directions=None)
+    operator = skl.design(
+        np.random.default_rng(0).normal(size=(50, 3000)), n_components=2, features=skl.features.Fourier()
+    )
     assert operator.n_frequencies == 2 * 2 * 3000  # and no histograms
 
 
@@ -153,8 +158,7 @@ def test_streams_and_bounds_get_many_scales():
         ({"bounds": (1, 0)}, "each lowest below its highest"),
         ({"bounds": ([0, 0], [1, 1, 1])}, "two lists"),
         ({"sample": [[1.0]], "task": "trees"}, "task must be one of"),
-        ({"sample": [[1.0]], "wave": "round"}, "wave must be one of"),
-        ({"sample": [[1.0]], "n_frequencies": 0}, "n_frequencies"),
+        ({"sample": [[1.0]], "features": skl.features.Moments()}, "cannot be used for 'kmeans'"),
     ],
 )
 def test_bad_input_is_named(options, message):
@@ -207,7 +211,11 @@ def test_shapes_come_from_more_rows_than_the_rest():
     rows = np.random.default_rng(0).standard_normal((20_000, 2)) @ [[1, 2], [0, 0.5]]
     expected = np.cov(rows.T, bias=True)
     designed = skl.design(rows, n_components=1, task="mixture-full")
-    fitted = skl.SketchGaussianMixture(1, n_frequencies=60, random_state=0).fit(rows).sketch_.operator
+    fitted = (
+        skl.SketchGaussianMixture(1, features=skl.features.Fourier(n_frequencies=60), random_state=0)
+        .fit(rows)
+        .sketch_.operator
+    )
     for operator in (designed, fitted):
         np.testing.assert_allclose(operator.law.covariances(2)[0], expected, rtol=2e-3)
     assert not np.allclose(np.cov(rows[np.linspace(0, 19_999, 5000).astype(int)].T), expected, rtol=2e-3)
@@ -284,8 +292,10 @@ def test_rows_made_with_the_seed_of_the_design_do_not_choose_themselves(schema):
 def many_scales(rows, how):
     if how == "bounds":
         bounds = (rows.min(axis=0) - np.ptp(rows, axis=0), rows.max(axis=0) + 2 * np.ptp(rows, axis=0))
-        return skl.design(bounds=bounds, n_components=5, n_frequencies=200)
-    return skl.design(rows[:200], n_components=5, n_frequencies=200, representative=False)
+        return skl.design(bounds=bounds, n_components=5, features=skl.features.Fourier(n_frequencies=200))
+    return skl.design(
+        rows[:200], n_components=5, features=skl.features.Fourier(n_frequencies=200), representative=False
+    )
 
 
 @pytest.mark.parametrize("how", ["bounds", "stream"])
@@ -293,8 +303,8 @@ def many_scales(rows, how):
 def test_a_small_sketch_tells_the_scale(how, factor, offset):
     rows = clusters() * factor + offset
     first = many_scales(rows, how)
-    operator = skl.design(first.sketch(rows), n_components=5, n_frequencies=200)
-    expected = fourier_design(rows, n_components=5, n_frequencies=200)
+    operator = skl.design(first.sketch(rows), n_components=5, features=skl.features.Fourier(n_frequencies=200))
+    expected = fourier_design(rows, n_components=5, features=skl.features.Fourier(200))
     found = operator.part(FourierFeatures)
     assert found.n_frequencies == 200
     ratio = np.exp(np.mean(np.log(found.law.widths(4) / expected.law.widths(4))))
@@ -309,7 +319,9 @@ def test_a_small_sketch_tells_the_scale(how, factor, offset):
 
 def test_clusters_are_found_with_an_operator_of_a_small_sketch():
     rows = clusters(20_000)
-    first = skl.design(bounds=([-60] * 4, [60] * 4), n_components=5, n_frequencies=100).sketch(rows[:2000])
+    first = skl.design(
+        bounds=([-60] * 4, [60] * 4), n_components=5, features=skl.features.Fourier(n_frequencies=100)
+    ).sketch(rows[:2000])
     sketch = skl.design(first, n_components=5).sketch(rows)
     found = skl.SketchKMeans(5, random_state=0).fit_sketch(sketch)
     best = skl.SketchKMeans(5, random_state=0).fit(rows)
@@ -332,9 +344,9 @@ def test_units_and_rows_of_a_small_sketch_stay():
         ({"rows": 10}, "rows needs a sample"),
         ({"schema": "auto"}, "schema needs a sample"),
         ({"n_rows": 1000}, "n_rows needs a sample"),
-        ({"subsample": 10}, "subsample needs a sample"),
-        ({"n_directions": 2}, "n_directions needs a sample"),
-        ({"normalize": True}, "normalize needs a sample"),
+        ({"features": skl.features.Fourier(subsample=10)}, "subsample needs a sample"),
+        ({"features": skl.features.Cells(2)}, "Cells needs a sample"),
+        ({"features": skl.features.Cells(normalize=True)}, "Cells needs a sample"),
         ({"bounds": (0, 1)}, "either a sample of rows or bounds"),
     ],
 )

@@ -28,7 +28,9 @@ def drawn(seed, n=20_000):
 
 
 def problem_of(rows, seed=0, **options):
-    operator = skl.design(drawn(99, 2000), n_components=K, seed=seed, n_frequencies=100, **options)
+    operator = skl.design(
+        drawn(99, 2000), n_components=K, seed=seed, features=skl.features.Fourier(n_frequencies=100), **options
+    )
     return Problem.of(Target.of(operator.sketch(rows)), K)
 
 
@@ -85,7 +87,9 @@ def test_blocks_of_frequencies_lead_near_the_same_mixture():
 
 def test_mixtures_of_many_frequencies_follow_all_of_them():
     """Once, only the first 1100 were used there, and errors were up to 1.7 times the least."""
-    operator = skl.design(drawn(99, 2000), n_components=K, task="mixture", n_frequencies=1200)
+    operator = skl.design(
+        drawn(99, 2000), n_components=K, task="mixture", features=skl.features.Fourier(n_frequencies=1200)
+    )
     sketch = operator.sketch(drawn(0))
     model = skl.SketchGaussianMixture(K, covariance_type="diag", random_state=0).fit_sketch(sketch)
     problem = Problem.of(Target.of(sketch), K)

@@ -254,7 +254,14 @@ def test_more_clusters_than_distinct_rows_is_told():
 
 @pytest.mark.parametrize("wave", ["square", "square-real", "cosine", "triangle", "sawtooth"])
 def test_asymmetric_sketches_serve_as_well(wave):
-    assert away(skl.SketchKMeans(K, wave=WAVES[wave], random_state=0).fit(rows_of()).cluster_centers_) < 0.2
+    assert (
+        away(
+            skl.SketchKMeans(K, features=skl.features.Fourier(wave=WAVES[wave]), random_state=0)
+            .fit(rows_of())
+            .cluster_centers_
+        )
+        < 0.2
+    )
 
 
 @pytest.mark.parametrize("decoder", ["ompr", "splitting", "shift"])
@@ -267,7 +274,7 @@ def test_decoders_by_name(decoder):
     [
         (skl.SketchKMeans(K, random_state=0, decoder="ompr"), "components, misfit"),
         (skl.SketchKMeans(K, random_state=0), "SketchKMeans: a pilot"),
-        (skl.SketchKMeans(K, random_state=0, n_directions=None), "SketchKMeans: fitted on"),
+        (skl.SketchKMeans(K, random_state=0, features=skl.features.Fourier()), "SketchKMeans: fitted on"),
         (skl.SketchGaussianMixture(K, random_state=0, decoder="ompr"), "components, misfit"),
         (skl.SketchGaussianMixture(K, random_state=0), "fit test"),
     ],
@@ -285,7 +292,9 @@ def test_progress_goes_to_standard_error(estimator, said, capsys):
 
 @pytest.mark.parametrize("wave", ["square", "cosine", "triangle"])
 def test_mixtures_from_asymmetric_sketches(wave):
-    fitted = skl.SketchGaussianMixture(K, covariance_type="diag", wave=wave, random_state=0).fit(rows_of(20_000))
+    fitted = skl.SketchGaussianMixture(
+        K, covariance_type="diag", features=skl.features.Fourier(wave=wave), random_state=0
+    ).fit(rows_of(20_000))
     assert away(fitted.means_) < 0.15
     np.testing.assert_allclose(fitted.covariances_, 1, atol=0.2)
 
@@ -335,7 +344,9 @@ def test_flat_clusters_are_resolved():
     reference = GaussianMixture(4, n_init=3, random_state=0).fit(rows).score(held_out)
     assert skl.SketchGaussianMixture(4, random_state=0).fit(rows).score(held_out) > reference - 0.01
     with pytest.warns(ConvergenceWarning, match="does not look like"):  # frequencies do not see how flat they are
-        fitted = skl.SketchGaussianMixture(4, n_frequencies=500, random_state=0).fit(rows)
+        fitted = skl.SketchGaussianMixture(4, features=skl.features.Fourier(n_frequencies=500), random_state=0).fit(
+            rows
+        )
     assert fitted.score(held_out) > reference - 0.5
 
 

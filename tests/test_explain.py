@@ -83,7 +83,9 @@ def sketched(X, factor, k=K, m=None):
 @pytest.mark.parametrize("given", [False, True])
 def test_good_fit(k, d, wave, given):
     X = blobs(k, d)
-    explanation = explain(skl.SketchKMeans(k, wave=wave, random_state=0).fit(X), X if given else None)
+    explanation = explain(
+        skl.SketchKMeans(k, features=skl.features.Fourier(wave=wave), random_state=0).fit(X), X if given else None
+    )
     assert explanation.verdict is Verdict.FINE, str(explanation)
     assert ("risk_ratio" in explanation.figures) == given
 
@@ -95,7 +97,7 @@ def test_good_fit(k, d, wave, given):
 @pytest.mark.parametrize("given", [False, True])
 def test_good_fit_of_the_sketch_alone(k, d, wave, given):
     X = blobs(k, d)
-    sketch = skl.design(X, n_components=k, wave=wave, seed=0).sketch(X)
+    sketch = skl.design(X, n_components=k, features=skl.features.Fourier(wave=wave), seed=0).sketch(X)
     for explanation in (
         explain(skl.SketchKMeans(k, random_state=0).fit_sketch(sketch), X if given else None),
         explain(sketch, X if given else None, n_components=k),
@@ -106,10 +108,10 @@ def test_good_fit_of_the_sketch_alone(k, d, wave, given):
 def test_distances_count_in_the_units_of_the_design():
     """One column's numbers are a thousand times as large: the centers are those of standardised columns."""
     X = blobs() * [1.0, 1000.0]
-    fitted = skl.SketchKMeans(K, standardize=True, n_directions=None, random_state=0).fit(X)
+    fitted = skl.SketchKMeans(K, standardize=True, features=skl.features.Fourier(), random_state=0).fit(X)
     ratio = explain(fitted, X).figures["risk_ratio"]
     assert ratio == pytest.approx(1, abs=0.02)
-    plain = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(X / X.std(axis=0))
+    plain = skl.SketchKMeans(K, features=skl.features.Fourier(), random_state=0).fit(X / X.std(axis=0))
     own = explain(plain, X / X.std(axis=0)).figures["risk_ratio"]
     assert ratio == pytest.approx(own, rel=0.01)
     for explanation in (explain(fitted.sketch_, n_components=K), explain(fitted.sketch_, X, n_components=K)):
@@ -120,11 +122,11 @@ def test_distances_count_in_the_units_of_the_design():
 @pytest.mark.parametrize("m", [K, K * D])
 def test_too_few_frequencies(m, given):
     X = blobs()
-    fitted = skl.SketchKMeans(K, n_frequencies=m, decoder="ompr", random_state=0).fit(X)
+    fitted = skl.SketchKMeans(K, features=skl.features.Fourier(n_frequencies=m), decoder="ompr", random_state=0).fit(X)
     explanation = explain(fitted, X if given else None)
     assert explanation.verdict is Verdict.SKETCH_TOO_SMALL, str(explanation)
     assert "100 frequencies" in str(explanation)
-    with_rows = skl.SketchKMeans(K, n_frequencies=m, random_state=0).fit(X)
+    with_rows = skl.SketchKMeans(K, features=skl.features.Fourier(n_frequencies=m), random_state=0).fit(X)
     assert explain(with_rows, X if given else None).verdict is Verdict.FINE  # rows make up for it
 
 
@@ -152,7 +154,7 @@ def test_scale(factor, verdict, k, d, given):
 )
 def test_other_shapes_are_not_the_decoders_fault(rows, k, seed):
     X = rows()
-    fitted = skl.SketchKMeans(k, n_directions=None, random_state=seed).fit(X)
+    fitted = skl.SketchKMeans(k, features=skl.features.Fourier(), random_state=seed).fit(X)
     assert explain(fitted).verdict is Verdict.FINE
     assert explain(fitted, X).verdict is Verdict.FINE
     if fitted.outcome_.status is Status.ROWS:
@@ -197,7 +199,7 @@ def test_plot(d):
     from matplotlib import pyplot
 
     X = blobs(3, d) * 100 + 1000
-    fitted = skl.SketchKMeans(3, n_directions=None, random_state=0).fit(X)
+    fitted = skl.SketchKMeans(3, features=skl.features.Fourier(), random_state=0).fit(X)
     axes = explain(fitted).plot()
     assert axes.get_xlabel()
     assert axes.get_ylabel()

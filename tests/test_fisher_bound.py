@@ -15,7 +15,9 @@ X = np.array([[0.0, 0.0], [2.8, 0.0]])[RNG.integers(0, 2, 4000)] + RNG.standard_
 
 
 def sketch(m, **more):
-    return skl.design(X, n_components=2, task="mixture", n_frequencies=m, **more).sketch(X)
+    return skl.design(X, n_components=2, task="mixture", features=skl.features.Fourier(n_frequencies=m), **more).sketch(
+        X
+    )
 
 
 def learned(sketch):

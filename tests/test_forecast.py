@@ -182,7 +182,13 @@ def test_one_budget_pays_for_a_count_histograms_and_clusters():
     centers = np.array([[-12.0, -12.0], [0.0, 12.0], [12.0, -12.0]])
     rows = centers[rng.integers(0, 3, 20_000)] + rng.standard_normal((20_000, 2))
     planned = {"epsilon": 1.0, "delta": 1e-6}
-    operator = skl.design(bounds=([-20] * 2, [20] * 2), n_components=3, n_frequencies=60, n_rows=20_000, **planned)
+    operator = skl.design(
+        bounds=([-20] * 2, [20] * 2),
+        n_components=3,
+        features=skl.features.Fourier(n_frequencies=60),
+        n_rows=20_000,
+        **planned,
+    )
     expected = forecast(operator, n_rows=20_000, n_components=3, shares=SPLIT, **planned)
     private = privatize(operator.sketch(rows), shares=SPLIT, seed_for_tests_not_private=0, **planned)
     assert abs(private.count - 20_000) < 5 * expected.count_deviation

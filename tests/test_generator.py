@@ -30,11 +30,13 @@ def two_clusters(n, seed=0):
 
 
 ROWS, RIGHT = two_clusters(4000)
-SMALL = {"max_iter": 1000, "batch_size": 200, "n_frequencies": 80, "random_state": 0}
+SMALL = {"max_iter": 1000, "batch_size": 200, "features": skl.features.Fourier(80), "random_state": 0}
 
 
 @quiet
-@parametrize_with_checks([skl.SketchGenerator(max_iter=2, batch_size=10, n_frequencies=10, random_state=0)])
+@parametrize_with_checks(
+    [skl.SketchGenerator(max_iter=2, batch_size=10, features=skl.features.Fourier(n_frequencies=10), random_state=0)]
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -82,7 +84,7 @@ def test_the_sketch_is_enough(fitted, tmp_path):
 @quiet
 @pytest.mark.parametrize("wave", ["square", "triangle", "cosine"])
 def test_other_waves(wave):
-    generator = skl.SketchGenerator(**SMALL | {"n_frequencies": 120, "wave": wave}).fit(ROWS)
+    generator = skl.SketchGenerator(**SMALL | {"features": skl.features.Fourier(120, wave=wave)}).fit(ROWS)
     assert is_like(generator.sample(4000), within=0.1)
 
 
@@ -90,7 +92,9 @@ def test_other_waves(wave):
 @quiet
 def test_private_sketches():
     pytest.importorskip("opendp")
-    operator = skl.design(bounds=([0, -10], [40, 10]), task="generator", n_frequencies=100)
+    operator = skl.design(
+        bounds=([0, -10], [40, 10]), task="generator", features=skl.features.Fourier(n_frequencies=100)
+    )
     private = skl.privatize(operator.sketch(two_clusters(20_000)[0]), epsilon=5.0, delta=1e-6)
     generator = skl.SketchGenerator(**SMALL).fit_sketch(private)
     assert is_like(generator.sample(4000), within=0.12, bridge=0.25)
@@ -132,7 +136,9 @@ def test_streams_train_when_asked():
 @pytest.mark.slow
 def test_training_ends_at_the_noise():
     cloud = RNG.standard_normal((300, 1)) * 3 + 5
-    generator = skl.SketchGenerator(max_iter=3000, batch_size=200, n_frequencies=30, random_state=0).fit(cloud)
+    generator = skl.SketchGenerator(
+        max_iter=3000, batch_size=200, features=skl.features.Fourier(n_frequencies=30), random_state=0
+    ).fit(cloud)
     assert generator.n_iter_ < 3000
     assert generator.misfit_ <= 1.25
     assert abs(generator.sample(2000).std() - 3) < 0.5
@@ -185,7 +191,7 @@ def test_designs_have_frequencies_of_all_lengths():
     assert 0.29 < lengths.min() < 0.4
     assert 36 < lengths.max() < 40.1
     assert abs(np.mean(lengths < np.sqrt(0.3 * 40)) - 0.5) < 0.02
-    declared = skl.design(bounds=([0, 0, 0], [1, 2, 4]), task="generator", wave="square")
+    declared = skl.design(bounds=([0, 0, 0], [1, 2, 4]), task="generator", features=skl.features.Fourier(wave="square"))
     assert declared.origin is Origin.DECLARED
     assert (declared.n_frequencies, declared.center) == (875, (0.5, 1.0, 2.0))
     with pytest.raises(ValueError, match="leave out epsilon"):

@@ -25,9 +25,11 @@ N, FREQUENCIES = 20_000, 100
 
 @cache
 def operator_of(way):
-    waves = {"one-bit": {"wave": "square"}, "cosine": {"wave": "cosine"}}.get(way, {})
+    wave = {"one-bit": "square", "cosine": "cosine"}.get(way, "exponential")
     rows = LAW.sample(2000, np.random.default_rng(0))[0]
-    design = skl.design(rows, n_components=3, task="mixture", n_frequencies=FREQUENCIES, seed=0, **waves)
+    design = skl.design(
+        rows, n_components=3, task="mixture", features=skl.features.Fourier(FREQUENCIES, wave=wave), seed=0
+    )
     fourier = design.part(skl.features.FourierFeatures)
     return replace(fourier, subsample=FREQUENCIES // 5) if way == "subsampled" else fourier
 

@@ -184,7 +184,9 @@ def test_products_of_features(wave):
 def test_cells(normalize, squares):
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(3000, 70)) + 3 * rng.normal(size=(80, 70))[rng.integers(80, size=3000)]
-    operator = replace(skl.design(rows, n_components=40, normalize=normalize), squares=squares)
+    operator = replace(
+        skl.design(rows, n_components=40, features=skl.features.Cells(normalize=normalize)), squares=squares
+    )
     assert operator.n_cells > 64
     assert_same(operator, rows[:70])
     odd = rows[:8].copy()

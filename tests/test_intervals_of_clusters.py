@@ -30,7 +30,7 @@ def rows_of(seed, n=3000):
 
 
 def designed(m=60, **options):
-    return skl.design(rows_of(999), n_components=2, n_frequencies=m, seed=3, **options)
+    return skl.design(rows_of(999), n_components=2, features=skl.features.Fourier(n_frequencies=m), seed=3, **options)
 
 
 def alone(operator):
@@ -148,7 +148,10 @@ def test_intervals_of_centers_and_shares_hold_the_truth(way):
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_errors_of_mixtures_have_their_shapes_and_sizes(kind):
     X = rows_of(1, 10_000)
-    for operator in (skl.design(X, n_components=2, task="mixture-full", n_frequencies=100), None):
+    for operator in (
+        skl.design(X, n_components=2, task="mixture-full", features=skl.features.Fourier(n_frequencies=100)),
+        None,
+    ):
         model = skl.SketchGaussianMixture(2, covariance_type=kind, random_state=0)
         model = model.fit(X) if operator is None else model.fit_sketch(operator.sketch(X))
         errors, n = model.standard_errors_, len(X) * SHARES
@@ -214,7 +217,7 @@ def test_errors_are_withheld_with_the_remedy():
 def test_rows_of_any_law_have_errors():
     operator = skl.design(uniform_rows(), n_components=4, seed=0, rows=1000)
     model = skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(uniform_rows()))
-    whole = skl.SketchKMeans(4, n_directions=None, random_state=0).fit(uniform_rows()[:4000])
+    whole = skl.SketchKMeans(4, features=skl.features.Fourier(), random_state=0).fit(uniform_rows()[:4000])
     assert whole.outcome_.status.name == "ALL_ROWS"
     ratio = whole.standard_errors_["cluster_centers_"] / model.standard_errors_["cluster_centers_"]
     # 1000 rows alone would err twice as much as 4000, 20,000 records less than half as much
@@ -264,7 +267,9 @@ def test_bits_of_separated_clusters_are_explained_by_as_many_components():
     rng = np.random.default_rng(5)
     centers = 6 * rng.standard_normal((5, 5))
     X = centers[rng.integers(0, 5, 100_000)] + rng.standard_normal((100_000, 5))
-    operator = skl.design(X[:5000], n_components=5, n_frequencies=250, wave="square", seed=0)
+    operator = skl.design(
+        X[:5000], n_components=5, features=skl.features.Fourier(n_frequencies=250, wave="square"), seed=0
+    )
     model = skl.SketchKMeans(5, random_state=0).fit_sketch(operator.sketch(X))
     assert len(model.outcome_.mixture) == 5
     assert set(model.standard_errors_) == {"cluster_centers_", "weights_"}

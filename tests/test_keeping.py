@@ -386,7 +386,11 @@ def test_rows_that_were_never_there_are_refused_where_it_shows():
 def test_a_table_of_few_different_rows_is_kept_whole():
     rng = np.random.default_rng(0)
     rows = np.stack([rng.integers(0, 10, 20_000), rng.random(20_000) < 0.01], axis=1).astype(float)
-    kept = skl.design(rows[:1000], n_components=3, rows=20, n_frequencies=10).sketch(rows).kept
+    kept = (
+        skl.design(rows[:1000], n_components=3, rows=20, features=skl.features.Fourier(n_frequencies=10))
+        .sketch(rows)
+        .kept
+    )
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     assert kept.complete
     order = np.lexsort(kept.rows.T[::-1])
@@ -402,7 +406,11 @@ def test_common_values_of_the_sample_are_always_kept():
     rows[rng.random(20_000) < 0.2] = [0.0, 1.0]
     rows[rng.random(20_000) < 0.1] = [0.5, 0.5]
     for seed in range(30):
-        kept = skl.design(rows[:500], n_components=2, rows=40, n_frequencies=5, seed=seed).sketch(rows).kept
+        kept = (
+            skl.design(rows[:500], n_components=2, rows=40, features=skl.features.Fourier(n_frequencies=5), seed=seed)
+            .sketch(rows)
+            .kept
+        )
         for value in ([0.0, 1.0], [0.5, 0.5]):
             (place,) = np.flatnonzero((kept.rows == value).all(axis=1))
             assert place < 2
@@ -413,7 +421,7 @@ def test_common_values_of_the_sample_are_always_kept():
 
 def test_at_most_half_of_the_rows_are_certain():
     codes = np.repeat(np.arange(100.0), np.arange(1, 101))[:, None]
-    rule = skl.design(codes, n_components=2, rows=40, n_frequencies=5).keeping
+    rule = skl.design(codes, n_components=2, rows=40, features=skl.features.Fourier(n_frequencies=5)).keeping
     assert rule.certain == tuple(sorted(f"{twin.row_hash(rule.key, [x]):016x}" for x in range(80, 100)))
 
 
@@ -448,7 +456,9 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch):
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 18)  # small blocks of a stream are put together
     rng = np.random.default_rng(0)
-    operator = skl.design(rng.standard_normal((500, 2)), n_components=2, n_frequencies=5, rows=100)
+    operator = skl.design(
+        rng.standard_normal((500, 2)), n_components=2, features=skl.features.Fourier(n_frequencies=5), rows=100
+    )
     sizes, sketch = [], skl.Sketch(operator)
 
     def stream():
@@ -709,7 +719,7 @@ def odd_rows(n=400):
 def test_rows_are_found_where_they_are():
     """That the search of the other tests would find them."""
     rows = odd_rows()
-    operator = skl.design(rows, n_components=2, rows=50, n_frequencies=10)
+    operator = skl.design(rows, n_components=2, rows=50, features=skl.features.Fourier(n_frequencies=10))
     kept = operator.sketch(rows).kept
     assert found_in(kept.rows, operator.sketch(rows).content()) == 50
     assert found_in(kept.rows, operator.sketch(rows).without_rows().content()) == 0
@@ -719,7 +729,7 @@ def test_rows_are_found_where_they_are():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_private_release_has_neither_rows_nor_rule(tmp_path):
     rows = odd_rows()
-    operator = skl.design(rows, n_components=2, rows=50, n_frequencies=10)
+    operator = skl.design(rows, n_components=2, rows=50, features=skl.features.Fourier(n_frequencies=10))
     sketch = operator.sketch(rows)
     release = skl.privatize(sketch, epsilon=1.0, assume_public_design=True)
     assert release.kept is None

@@ -100,7 +100,7 @@ def test_streams_and_several_targets():
 
 def test_targets_are_those_that_a_design_names():
     rows = np.column_stack([Y, X])
-    operator = skl.design(rows, task="kernel", targets=[0], n_frequencies=40)
+    operator = skl.design(rows, task="kernel", targets=[0], features=skl.features.Fourier(n_frequencies=40))
     fitted = skl.SketchKernelRegressor().fit_sketch(operator.sketch(rows))
     assert fitted.score(X, Y) > 0.98
     with pytest.raises(ValueError, match='targets are for task="kernel"'):
@@ -122,7 +122,9 @@ def test_private_sketches_are_shrunk():
     rng = np.random.default_rng(0)
     A = rng.uniform(-1, 1, (20_000, 2))
     b = np.sin(3 * A[:, 0]) * A[:, 1]
-    operator = skl.design(bounds=([-1, -1, -1], [1, 1, 1]), task="kernel", n_frequencies=10)
+    operator = skl.design(
+        bounds=([-1, -1, -1], [1, 1, 1]), task="kernel", features=skl.features.Fourier(n_frequencies=10)
+    )
     assert operator.outside == "clip"
     released = skl.privatize(operator.sketch(np.column_stack([A, b])), epsilon=10.0, delta=1e-6)
     fitted = skl.SketchKernelRegressor().fit_sketch(released)

@@ -97,7 +97,9 @@ def test_a_design_needs_bounds_rows_and_a_budget(options, message):
 @pytest.mark.parametrize("wave", ["exponential", "cosine", "square"])
 def test_the_noise_of_a_release_is_known(wave):
     rows = rows_of(n=5000)
-    exact = skl.design(bounds=BOX, n_components=K, n_frequencies=600, wave=wave).sketch(rows)
+    exact = skl.design(bounds=BOX, n_components=K, features=skl.features.Fourier(n_frequencies=600, wave=wave)).sketch(
+        rows
+    )
     noisy = skl.privatize(exact, epsilon=1.0, neighbors="replace", seed_for_tests_not_private=1)
     target, before = Target.of(noisy), Target.of(exact)
     assert before.released == 0

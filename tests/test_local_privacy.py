@@ -190,7 +190,9 @@ def test_clusters_are_learned_from_a_few_bits_of_each_reading():
     rng = np.random.default_rng(5)
     centers = np.array([[-4.0, -4.0], [4.0, -4.0], [0.0, 5.0]])
     X = centers[rng.integers(3, size=60_000)] + 0.7 * rng.standard_normal((60_000, 2))
-    operator = skl.design(bounds=([-9, -9], [9, 9]), n_components=3, wave="square").part(skl.features.FourierFeatures)
+    operator = skl.design(bounds=([-9, -9], [9, 9]), n_components=3, features=skl.features.Fourier(wave="square")).part(
+        skl.features.FourierFeatures
+    )
     model = skl.SketchKMeans(3, random_state=0).fit_sketch(operator.sketch_packed(operator.pack(X, epsilon=4.0)))
     found = model.cluster_centers_[np.argmin(np.sum((model.cluster_centers_ - centers[:, None]) ** 2, axis=2), axis=1)]
     assert np.max(np.abs(found - centers)) < 0.35

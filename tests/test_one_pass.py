@@ -32,7 +32,7 @@ def cost(rows, centers):
 
 @pytest.fixture(scope="module")
 def operator():
-    return skl.design(X[:3000], n_components=K, n_directions=0)
+    return skl.design(X[:3000], n_components=K, features=skl.features.Cells(n_directions=0))
 
 
 def test_sums_are_those_of_each_cell(operator):
@@ -120,7 +120,9 @@ def test_many_coordinates_are_learned_from_cells_at_a_pilot():
 def test_frequencies_are_asked_for_and_tell_unknown_numbers():
     assert skl.SketchKMeans(3, random_state=0).fit(X).outcome_.status is Status.STEP
     assert (
-        skl.SketchKMeans(3, n_frequencies=300, random_state=0).fit(X).sketch_.operator.part(skl.features.CellSums)
+        skl.SketchKMeans(3, features=skl.features.Fourier(n_frequencies=300), random_state=0)
+        .fit(X)
+        .sketch_.operator.part(skl.features.CellSums)
         is None
     )
     unknown = skl.SketchKMeans("auto", max_clusters=40, random_state=0)
@@ -158,7 +160,9 @@ def test_clusters_that_are_too_narrow_for_float32():
         assert model.inertia_ <= 1.001 * best.inertia_  # 1.006 after a step in float32
         assert np.array_equal(model.labels_, model.predict(rows))
     with pytest.warns(ConvergenceWarning, match="in float32, rows may count in the wrong one"):
-        skl.SketchKMeans(K, n_directions=0, random_state=0).fit(source(iter([rows[:500], rows[500:]])))
+        skl.SketchKMeans(K, features=skl.features.Cells(n_directions=0), random_state=0).fit(
+            source(iter([rows[:500], rows[500:]]))
+        )
 
 
 @pytest.mark.parametrize("apart", [0.0, 1.0])
@@ -171,7 +175,7 @@ def test_no_pass_is_worse_than_the_one_before(apart):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_step_is_never_worse_than_the_pilot(seed):
     rows = blobs(5000, seed, seed / 2)
-    pilot = skl.design(rows[:1000], n_components=K, n_directions=0, seed=seed)
+    pilot = skl.design(rows[:1000], n_components=K, features=skl.features.Cells(n_directions=0), seed=seed)
     shares, means, _ = pilot.split(pilot.sketch(rows).mean)
     assert cost(rows, means[shares > 0]) <= cost(rows, pilot.points) * (1 + 1e-9)
 
@@ -238,7 +242,9 @@ def test_passes_must_be_a_number(n):
 
 def test_a_stream_cannot_be_read_twice():
     with pytest.raises(ValueError, match="leave out n_passes"):
-        skl.SketchKMeans(K, n_directions=0, n_passes=2, random_state=0).fit(source(iter([X[:6000], X[6000:]])))
+        skl.SketchKMeans(K, features=skl.features.Cells(n_directions=0), n_passes=2, random_state=0).fit(
+            source(iter([X[:6000], X[6000:]]))
+        )
 
 
 def test_medians_are_learned_from_the_same_cells():
@@ -282,7 +288,7 @@ def test_explain_tells_clusters_of_cells_from_those_of_steps(tmp_path):
 
 
 def test_streams_tell_of_rows_beyond_their_design():
-    model = skl.SketchKMeans(K, n_directions=0, random_state=0).partial_fit(X[:5000])
+    model = skl.SketchKMeans(K, features=skl.features.Cells(n_directions=0), random_state=0).partial_fit(X[:5000])
     model.partial_fit(500 * X[5000:])
     with pytest.warns(ConvergenceWarning) as told:
         model.cluster_centers_  # noqa: B018 - learned when it is asked for

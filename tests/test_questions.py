@@ -197,7 +197,9 @@ def test_histogram_prints():
 
 
 def released(rows, seed, n_frequencies=60):
-    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=n_frequencies)
+    operator = skl.design(
+        bounds=([-12.0] * 2, [12.0] * 2), n_components=2, features=skl.features.Fourier(n_frequencies=n_frequencies)
+    )
     return skl.privatize(operator.sketch(rows), epsilon=1.0, seed_for_tests_not_private=seed)
 
 
@@ -223,7 +225,9 @@ def test_large_changes_show_through_private_noise():
 
 
 def test_questions_to_private_sketches():
-    operator = skl.design(bounds=([-12.0] * 2, [12.0] * 2), n_components=2, n_frequencies=60)
+    operator = skl.design(
+        bounds=([-12.0] * 2, [12.0] * 2), n_components=2, features=skl.features.Fourier(n_frequencies=60)
+    )
     exact = operator.sketch(ROWS[:, :2])
     private = skl.privatize(exact, epsilon=2.0, seed_for_tests_not_private=0)
     answer = skl.Questions(private).mean_of(lambda rows: rows[:, 0])

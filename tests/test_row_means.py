@@ -64,7 +64,9 @@ def _deviations(keep: bool, subsample: int | None = None) -> tuple[np.ndarray, n
     alone = truth.std() * np.sqrt((1 - n / len(rows)) / n)
     found = []
     for seed in range(DRAWS):
-        operator = skl.design(rows[:3000], n_components=2, rows=n, seed=seed, n_frequencies=100)
+        operator = skl.design(
+            rows[:3000], n_components=2, rows=n, seed=seed, features=skl.features.Fourier(n_frequencies=100)
+        )
         if subsample:
             waves = operator.part(skl.features.FourierFeatures)
             operator = skl.features.FourierFeatures(

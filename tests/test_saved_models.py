@@ -46,7 +46,7 @@ ESTIMATORS = {
     "kernel": (skl.SketchKernelRegressor(n_frequencies=20, scale=2.0, random_state=0), TARGET),
     "classifier": (skl.SketchClassifier(random_state=0), LABELS),
     "generator": (
-        skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0),
+        skl.SketchGenerator(max_iter=2, batch_size=20, features=skl.features.Fourier(n_frequencies=20), random_state=0),
         None,
     ),
 }

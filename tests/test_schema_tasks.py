@@ -62,7 +62,10 @@ ESTIMATORS = {
     "ridge": (skl.SketchRidge(2.0), SPENT),
     "kernel": (skl.SketchKernelRegressor(n_frequencies=30, random_state=0), SPENT),
     "classifier": (skl.SketchClassifier(random_state=0), KIND),
-    "generator": (skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0), None),
+    "generator": (
+        skl.SketchGenerator(max_iter=2, batch_size=20, features=skl.features.Fourier(n_frequencies=20), random_state=0),
+        None,
+    ),
 }
 SLOW = ("stable", "subspaces", "generator")  # with many columns
 

@@ -34,7 +34,7 @@ ESTIMATORS = {
     "SketchGaussianMixture": (skl.SketchGaussianMixture(2, random_state=0), None),
     "SketchStableMixture": (skl.SketchStableMixture(2, random_state=0), None),
     "SketchGenerator": (
-        skl.SketchGenerator(max_iter=2, batch_size=20, n_frequencies=20, random_state=0),
+        skl.SketchGenerator(max_iter=2, batch_size=20, features=skl.features.Fourier(n_frequencies=20), random_state=0),
         None,
     ),
     "SketchPCA": (skl.SketchPCA(2, random_state=0), None),

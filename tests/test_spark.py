@@ -97,7 +97,7 @@ def test_empty_partitions_and_empty_tables(session):
 
 @only_classic
 def test_kept_rows_are_the_same(session):
-    operator = skl.design(FRAME, n_components=2, n_frequencies=10, rows=20)
+    operator = skl.design(FRAME, n_components=2, features=skl.features.Fourier(n_frequencies=10), rows=20)
     found = sketch(table(session), operator)
     assert found.kept == operator.sketch(X).kept
     assert found.to_bytes() == operator.sketch(X).to_bytes()

@@ -83,7 +83,7 @@ def test_alpha_is_kept_in_other_units(model):
         ({"columns": 4, "alpha": 1.1, "coordinates": "independent"}, {}),
         ({"weights": LIGHT, "apart": 60.0}, {}),
         ({"alpha": 1.9}, {}),
-        ({}, {"wave": "square"}),
+        ({}, {"features": skl.features.Fourier(wave="square")}),
     ],
 )
 def test_mixtures_are_found(problem, options):

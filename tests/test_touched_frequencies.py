@@ -53,8 +53,13 @@ def test_small_tables_and_tables_of_few_distinct_rows_keep_all_frequencies():
 
 @pytest.mark.parametrize(
     "given",
-    [{"subsample": None}, {"wave": "square"}, {"representative": False}, {"task": "mixture"}],
-    ids=lambda given: next(iter(given)),
+    [
+        {"features": skl.features.Fourier(subsample=None)},
+        {"features": skl.features.Fourier(wave="square")},
+        {"representative": False},
+        {"task": "mixture"},
+    ],
+    ids=str,
 )
 def test_all_frequencies_where_it_is_switched_off_or_not_known_to_be_safe(given):
     assert touched_by(skl.design(rows_of(5000), n_components=K, n_rows=MANY, **given)) is None
@@ -62,44 +67,48 @@ def test_all_frequencies_where_it_is_switched_off_or_not_known_to_be_safe(given)
 
 def test_a_number_that_is_given_is_taken_and_doubted_where_rows_repeat():
     rows = rows_of(5000)
-    assert touched_by(skl.design(rows, n_components=K, subsample=65)) == 65
-    assert touched_by(skl.design(rows, n_components=K, task="mixture", subsample=70)) == 70
+    assert touched_by(skl.design(rows, n_components=K, features=skl.features.Fourier(subsample=65))) == 65
+    assert (
+        touched_by(skl.design(rows, n_components=K, task="mixture", features=skl.features.Fourier(subsample=70))) == 70
+    )
     with pytest.raises(ValueError, match="50 does not divide 195"):
-        skl.design(rows, n_components=K, subsample=50)
+        skl.design(rows, n_components=K, features=skl.features.Fourier(subsample=50))
     with pytest.warns(UserWarning, match=r"as if there were about \d+ distinct ones"):
-        skl.design(rows.round(), n_components=K, subsample=65)
+        skl.design(rows.round(), n_components=K, features=skl.features.Fourier(subsample=65))
 
 
 @pytest.mark.parametrize("wrong", ["all", 0, 2.5, True])
 def test_other_words_are_refused(wrong):
     with pytest.raises(ValueError, match="subsample must be"):
-        skl.SketchKMeans(K, subsample=wrong).fit(rows_of(100))
+        skl.SketchKMeans(K, features=skl.features.Fourier(subsample=wrong)).fit(rows_of(100))
     with pytest.raises(ValueError, match="subsample must be"):
-        skl.design(rows_of(100), n_components=K, subsample=wrong)
+        skl.design(rows_of(100), n_components=K, features=skl.features.Fourier(subsample=wrong))
 
 
 def test_a_number_is_refused_where_it_has_no_meaning():
-    with pytest.raises(ValueError, match="leave out subsample"):
-        skl.design(rows_of(100), task="moments", subsample=10)
+    with pytest.raises(ValueError, match="leave features out, or give"):
+        skl.design(rows_of(100), task="moments", features=skl.features.Fourier(subsample=10))
     with pytest.raises(ValueError, match="subsample needs a sample"):
-        skl.design(bounds=(-9, [9] * D), n_components=K, subsample=10)
+        skl.design(bounds=(-9, [9] * D), n_components=K, features=skl.features.Fourier(subsample=10))
 
 
 @pytest.mark.usefixtures("always_worthwhile")
 def test_fit_chooses_it_where_the_number_of_rows_is_known():
     rows = rows_of(120_000)
-    found = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows)
+    found = skl.SketchKMeans(K, features=skl.features.Fourier(), random_state=0).fit(rows)
     assert touched_by(found.sketch_.operator) == 39
     assert "39 of them per record" in found.sketch_.operator.in_words
-    whole = skl.SketchKMeans(K, n_directions=None, random_state=0, subsample=None).fit(rows)
+    whole = skl.SketchKMeans(K, features=skl.features.Fourier(subsample=None), random_state=0).fit(rows)
     assert touched_by(whole.sketch_.operator) is None
     assert found.inertia_ <= 1.0005 * whole.inertia_
     errors = [np.mean(fit.standard_errors_["cluster_centers_"] ** 2) for fit in (whole, found)]
     assert errors[0] < errors[1] < 10 * errors[0]
     blocks = (rows[i : i + 1000] for i in range(0, 30_000, 1000))
     for other in (
-        skl.SketchKMeans(K, n_directions=None, random_state=0).fit(skl.source(blocks)),
-        skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows, sample_weight=np.ones(len(rows))),
+        skl.SketchKMeans(K, features=skl.features.Fourier(), random_state=0).fit(skl.source(blocks)),
+        skl.SketchKMeans(K, features=skl.features.Fourier(), random_state=0).fit(
+            rows, sample_weight=np.ones(len(rows))
+        ),
     ):
         assert touched_by(other.sketch_.operator) is None
 
@@ -108,7 +117,9 @@ def test_numbers_of_clusters_are_chosen_by_all_frequencies():
     design_sample, rng = DesignSample(rows_of(5000), True, None, n_rows=MANY), np.random.default_rng(0)
     for k, expected in ((K, 39), ("auto", None)):
         assert (
-            touched_by(skl.SketchKMeans(k, max_clusters=K, n_directions=None).design_operator(design_sample, rng))
+            touched_by(
+                skl.SketchKMeans(k, max_clusters=K, features=skl.features.Fourier()).design_operator(design_sample, rng)
+            )
             == expected
         )
 
@@ -119,7 +130,7 @@ def test_fit_keeps_all_frequencies_for_few_distinct_rows():
     rows = rows_of(6000)[rng.integers(6000, size=120_000)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = skl.SketchKMeans(K, n_directions=None, random_state=0).fit(rows)
+        found = skl.SketchKMeans(K, features=skl.features.Fourier(), random_state=0).fit(rows)
     assert touched_by(found.sketch_.operator) is None
 
 
@@ -130,7 +141,7 @@ def test_how_many_distinct_records_there_are_is_measured(copies):
     rows = np.repeat(rows_of(20_000 // copies), copies, axis=0)
     sample = rows[rng.choice(len(rows), 4000, replace=False)]
     assert distinct_records(sample, len(rows)) <= 1.2 * len(rows) / copies
-    operator = skl.design(sample, n_components=K, rows=1000, subsample=39)
+    operator = skl.design(sample, n_components=K, rows=1000, features=skl.features.Fourier(subsample=39))
     assert distinct_of_sketch(operator.sketch(rows)) == pytest.approx(len(rows) / copies, rel=0.05)
 
 
@@ -141,10 +152,12 @@ def test_the_target_knows_the_noise(copies):
     rows = np.repeat(rows_of(2000), copies, axis=0)
     ratios = []
     for seed in range(3):
-        whole = skl.design(rows, n_components=K, n_frequencies=200, seed=seed, rows=300).part(
-            skl.features.FourierFeatures
+        whole = skl.design(
+            rows, n_components=K, features=skl.features.Fourier(n_frequencies=200), seed=seed, rows=300
+        ).part(skl.features.FourierFeatures)
+        few = skl.design(
+            rows, n_components=K, features=skl.features.Fourier(n_frequencies=200, subsample=20), seed=seed, rows=300
         )
-        few = skl.design(rows, n_components=K, n_frequencies=200, seed=seed, rows=300, subsample=20)
         sketch = few.part(skl.features.FourierFeatures).sketch(rows)
         target = skl.decoders.Target.of(sketch)
         change = np.abs(sketch.mean - whole.sketch(rows).mean) ** 2
@@ -162,7 +175,7 @@ def test_comparisons_of_few_distinct_records_are_doubted():
     rng = np.random.default_rng(0)
     rows = rows_of(300)[rng.integers(300, size=(2, 5000))]
     with pytest.warns(UserWarning, match="the rows repeat"):
-        operator = skl.design(rows[0], n_components=K, rows=100, subsample=39)
+        operator = skl.design(rows[0], n_components=K, rows=100, features=skl.features.Fourier(subsample=39))
     with pytest.warns(UserWarning, match="few records are distinct, about 2"):
         skl.two_sample_test(*map(operator.sketch, rows))
 
@@ -171,7 +184,7 @@ def test_comparisons_of_few_distinct_records_are_doubted():
 def test_error_bars_grow_where_equal_records_share_their_frequencies():
     """Each row ten times is ten times as many records, but not for what subsampling adds."""
     rows = rows_of(20_000)
-    operator = skl.design(rows, n_components=K, rows=1000, subsample=39)
+    operator = skl.design(rows, n_components=K, rows=1000, features=skl.features.Fourier(subsample=39))
     noise = {}
     for copies in (1, 10):
         sketch = operator.sketch(np.repeat(rows, copies, axis=0))

@@ -36,9 +36,9 @@ def test_many_columns_are_put_into_cells():
     assert OPERATOR.n_cells >= 4
     assert not isinstance(skl.design(X[:500, :WIDE], n_components=4), skl.features.CellSums)
     assert not isinstance(
-        skl.design(X[:500], n_components=2, n_directions=None, n_frequencies=50), skl.features.CellSums
+        skl.design(X[:500], n_components=2, features=skl.features.Fourier(n_frequencies=50)), skl.features.CellSums
     )
-    assert skl.design(X[:500, :10], n_components=4, n_directions=3).n_directions == 3
+    assert skl.design(X[:500, :10], n_components=4, features=skl.features.Cells(n_directions=3)).n_directions == 3
 
 
 def test_cells_have_exact_means_and_squares():
@@ -61,7 +61,7 @@ def test_cells_are_the_nearest_in_the_projection():
 @pytest.mark.parametrize("normalize", [False, True])
 def test_clusters_of_cells_are_those_of_all_rows(normalize):
     rows = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
-    found = skl.SketchKMeans(4, random_state=0, normalize=normalize).fit(X)
+    found = skl.SketchKMeans(4, random_state=0, features=skl.features.Cells(normalize=normalize)).fit(X)
     peer = KMeans(4, n_init=3, random_state=0).fit(rows)
     assert squared_error(rows, found.cluster_centers_) <= 1.001 * peer.inertia_
     assert np.isclose(found.inertia_, squared_error(rows, found.cluster_centers_), rtol=1e-4)
@@ -96,14 +96,14 @@ def test_brain_floats_are_accepted():
 
 
 def test_lengths_do_not_matter_under_normalize():
-    operator = skl.design(X[:500], n_components=4, normalize=True)
+    operator = skl.design(X[:500], n_components=4, features=skl.features.Cells(normalize=True))
     assert operator.sketch(X) == operator.sketch(X * 2.0**20) == operator.sketch(X.astype(np.float64) * 2.0**-900)
     zeros = operator.sketch(np.zeros((3, 100)))
     assert operator.split(zeros.mean)[0].sum() == 1
 
 
 def test_files_carry_cells_and_models(tmp_path):
-    model = skl.SketchKMeans(4, random_state=0, normalize=True).fit(X)
+    model = skl.SketchKMeans(4, random_state=0, features=skl.features.Cells(normalize=True)).fit(X)
     model.sketch_.save(tmp_path / "a.sketch")
     assert skl.load(tmp_path / "a.sketch") == model.sketch_
     again = skl.SketchKMeans(4, random_state=0).fit_sketch(skl.load(tmp_path / "a.sketch"))
@@ -160,7 +160,7 @@ def test_doubtful_results_say_so():
 
 
 def test_private_cells_tell_clusters_and_large_noise_says_so():
-    operator = skl.design(X[:1000], n_components=4, normalize=True)
+    operator = skl.design(X[:1000], n_components=4, features=skl.features.Cells(normalize=True))
     rows = X / np.linalg.norm(X, axis=1, keepdims=True)
     best = KMeans(4, n_init=3, random_state=0).fit(rows).inertia_
     release = {"delta": 1e-6, "assume_public_design": True}
@@ -198,10 +198,10 @@ def test_what_cells_cannot_tell_is_refused():
         skl.SketchKMeans("auto").fit_sketch(replace(OPERATOR, covariances="").sketch(X))
     with pytest.warns(UserWarning, match="cells do not determine it"):
         assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
-    with pytest.raises(ValueError, match="n_directions=None"):
+    with pytest.raises(ValueError, match=r"skl\.features\.Fourier"):
         skl.SketchGaussianMixture(4, covariance_type="full").fit_sketch(sketch)
     with pytest.raises(ValueError, match="normalize needs a sample"):
-        skl.design(bounds=(np.zeros(100), np.ones(100)), n_components=3, normalize=True)
+        skl.design(bounds=(np.zeros(100), np.ones(100)), n_components=3, features=skl.features.Cells(normalize=True))
     forged = sketch.sums.copy()
     forged[0] += 1
     with pytest.raises(ValueError, match="do not add up"):
@@ -228,7 +228,7 @@ ALONG = np.column_stack([X[:, :6] + 5 * np.eye(6)[LABELS], 1000 * LABELS + 50 * 
 
 
 def test_columns_that_travel_along_do_not_count_but_are_summed():
-    model = skl.SketchKMeans(4, along=[6, -1], random_state=0).fit(ALONG)
+    model = skl.SketchKMeans(4, profile_columns=[6, -1], random_state=0).fit(ALONG)
     assert model.outcome_.status.name == "CELLS"
     others = skl.SketchKMeans(4, random_state=0).fit(ALONG[:, :6])
     assert np.isclose(model.inertia_, others.inertia_, rtol=0.003)
@@ -248,7 +248,7 @@ def test_columns_that_travel_along_do_not_count_but_are_summed():
 
 
 def test_few_rows_travel_along_exactly():
-    model = skl.SketchKMeans(4, along=[6, 7], random_state=0).fit(ALONG[:900])
+    model = skl.SketchKMeans(4, profile_columns=[6, 7], random_state=0).fit(ALONG[:900])
     assert model.outcome_.status.name == "ALL_ROWS"
     for cluster in range(4):
         assert np.allclose(model.cluster_centers_[cluster], ALONG[:900][model.labels_ == cluster].mean(axis=0))
@@ -263,10 +263,12 @@ def test_profiles_over_all_records_of_a_table(tmp_path):
             "country": np.array(["FR", "DE", "IT"])[(LABELS + (ALONG[:, 7] > 0)) % 3],
         }
     )
-    model = skl.SketchKMeans(4, schema="auto", along=["income", "member", "country"], random_state=0).fit(frame)
+    model = skl.SketchKMeans(4, schema="auto", profile_columns=["income", "member", "country"], random_state=0).fit(
+        frame
+    )
     skl.save(model, tmp_path / "model.json")
     loaded = skl.load(tmp_path / "model.json")
-    assert loaded.along == ["income", "member", "country"]
+    assert loaded.profile_columns == ["income", "member", "country"]
     for found in (skl.profiles(model), skl.profiles(loaded, model.sketch_)):
         for profile in found:
             own, columns = frame[model.labels_ == profile.number], {one.name: one for one in profile.columns}
@@ -293,14 +295,17 @@ def test_profiles_of_wide_rows_are_over_all_records():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"along": ["income"]}, "no names"),
-        ({"along": [9]}, "along must be names"),
-        ({"along": [1, 1]}, "twice"),
-        ({"along": list(range(8))}, "leave some to cluster on"),
-        ({"along": [1], "normalize": True}, "along is for clusters in cells"),
-        ({"along": [1], "n_directions": None}, "along is for clusters in cells"),
-        ({"along": [1], "task": "mixture"}, "along is for clusters in cells"),
-        ({"along": [1], "task": "moments", "n_components": None}, "leave it out"),
+        ({"profile_columns": ["income"]}, "no names"),
+        ({"profile_columns": [9]}, "profile_columns must be names"),
+        ({"profile_columns": [1, 1]}, "twice"),
+        ({"profile_columns": list(range(8))}, "leave some to cluster on"),
+        (
+            {"profile_columns": [1], "features": skl.features.Cells(normalize=True)},
+            "profile_columns are for clusters in cells",
+        ),
+        ({"profile_columns": [1], "features": skl.features.Fourier()}, "profile_columns are for clusters in cells"),
+        ({"profile_columns": [1], "task": "mixture"}, "profile_columns are for clusters in cells"),
+        ({"profile_columns": [1], "task": "moments", "n_components": None}, "leave them out"),
     ],
 )
 def test_columns_that_cannot_travel_along_are_refused(options, message):
@@ -309,11 +314,11 @@ def test_columns_that_cannot_travel_along_are_refused(options, message):
 
 
 def test_along_is_refused_where_there_is_no_sample():
-    with pytest.raises(ValueError, match="along needs a sample"):
-        skl.design(bounds=(np.zeros(3), np.ones(3)), n_components=3, along=[1])
-    with pytest.raises(ValueError, match="along needs cells"):
-        skl.SketchKMeans("auto", along=[1]).fit(ALONG)
-    operator = skl.design(ALONG[:500], n_components=3, along=[6])
+    with pytest.raises(ValueError, match="profile_columns need a sample"):
+        skl.design(bounds=(np.zeros(3), np.ones(3)), n_components=3, profile_columns=[1])
+    with pytest.raises(ValueError, match="profile_columns need cells"):
+        skl.SketchKMeans("auto", profile_columns=[1]).fit(ALONG)
+    operator = skl.design(ALONG[:500], n_components=3, profile_columns=[6])
     for change in ({"along": (0,)}, {"along": (6, 6)}, {"squares": "sum"}):
         with pytest.raises(ValueError, match="along"):
             replace(operator, **change)
@@ -335,7 +340,7 @@ def test_covariances_within_cells_are_those_of_the_sample():
 @pytest.mark.parametrize("normalize", [False, True])
 def test_inertia_and_errors_of_cells(normalize):
     rows = X / np.linalg.norm(X, axis=1, keepdims=True) if normalize else X
-    sketch = skl.design(X[:3000], n_components=4, normalize=normalize).sketch(X)
+    sketch = skl.design(X[:3000], n_components=4, features=skl.features.Cells(normalize=normalize)).sketch(X)
     model = skl.SketchKMeans(4, random_state=0).fit_sketch(sketch)
     assert abs(model.inertia_ + model.score(X)) <= 2 * model.inertia_error_ + 1e-5 * model.inertia_
     errors, labels = model.standard_errors_, model.predict(X)
@@ -364,7 +369,7 @@ def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
     without = replace(OPERATOR, squares="sum").sketch(X)
     with pytest.warns(UserWarning, match="no room for squares"):
         assert skl.SketchKMeans(4, random_state=0).fit_sketch(without).standard_errors_ == {}
-    cosine = skl.design(X[:3000], n_components=4, normalize=True).sketch(X)
+    cosine = skl.design(X[:3000], n_components=4, features=skl.features.Cells(normalize=True)).sketch(X)
     private = skl.privatize(cosine, epsilon=20.0, delta=1e-6, assume_public_design=True)
     model = skl.SketchKMeans(4, random_state=0).fit_sketch(private)
     with pytest.warns(UserWarning, match="noise of a private release"):
@@ -409,15 +414,15 @@ def test_columns_travel_along_on_the_command_line(tmp_path):
         command = [sys.executable, "-m", "sketchlearn", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
-    made = said("design", "t.csv", "-k", "4", "--schema", "auto", "--along", "income,member", "-o", "d.json")
+    made = said("design", "t.csv", "-k", "4", "--schema", "auto", "--profile-columns", "income,member", "-o", "d.json")
     assert "Voronoi cells of 6 directions of 6 columns" in made.stdout
     assert said("sketch", "t.csv", "--design", "d.json", "-o", "t.sketch").returncode == 0
     fitted = said("fit", "kmeans", "-k", "4", "t.sketch", "-o", "m.json").stdout
     assert "inertia" in fitted
     assert "; income " in fitted or ": income " in fitted
     assert "member " in fitted
-    refused = said("sketch", "t.csv", "--design", "d.json", "--along", "a", "-o", "u.sketch")
-    assert "--along belong to the design" in refused.stderr.replace("\n", " ")
+    refused = said("sketch", "t.csv", "--design", "d.json", "--profile-columns", "a", "-o", "u.sketch")
+    assert "--profile-columns belong to the design" in refused.stderr.replace("\n", " ")
 
 
 # Bounds alone: random sums of the columns
@@ -480,5 +485,5 @@ def test_what_random_sums_cannot_tell_is_refused():
     loose = skl.design(bounds=(10 * BOX[0], 10 * BOX[1]), n_components=4).sketch(rows_in_box(20_000, 3))
     with pytest.warns(ConvergenceWarning, match="declare tighter ones"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(loose)
-    whole = skl.design(bounds=BOX, n_components=4, n_directions=None)
+    whole = skl.design(bounds=BOX, n_components=4, features=skl.features.Fourier())
     assert whole.part(skl.features.FourierFeatures).n_features == 100

@@ -24,6 +24,7 @@ def classes(n=1500, d=120, seed=0):
 X, Y = classes()
 TEST, TEST_Y = classes(1000, seed=2)
 MOMENTS = SecondMoments(3, bound=1.0)
+FOUR = skl.features.Moments(4)
 
 
 def sketched(rule="mixture", **options):
@@ -104,7 +105,7 @@ def test_streams_are_designed_on_their_first_rows():
 
 
 def test_values_far_beyond_the_sample_are_clipped_or_refused():
-    operator = skl.design(X, task="moments", n_directions=4)
+    operator = skl.design(X, task="moments", features=skl.features.Moments(4))
     far = X[:3].copy()
     far[1] = 1e9
     assert operator.sketch(far).count == 3
@@ -115,7 +116,7 @@ def test_values_far_beyond_the_sample_are_clipped_or_refused():
 
 
 def test_private_classes_of_a_public_design():
-    operator = skl.design(X, task="moments", n_directions=4)
+    operator = skl.design(X, task="moments", features=skl.features.Moments(4))
     sketches = {c: operator.sketch(np.repeat(X[c == Y], 40, axis=0)) for c in range(3)}
     with pytest.raises(ValueError, match="assume_public_design"):
         skl.privatize(sketches[0], epsilon=1.0)
@@ -154,13 +155,13 @@ def test_directions_on_the_command_line(tmp_path):
         (lambda: sketched(n_directions=0), "n_directions must be a whole number"),
         (lambda: sketched(n_directions="many"), "n_directions must be a whole number"),
         (lambda: sketched(n_directions=4, bounds=(0, 100)), "leave out features and bounds"),
-        (lambda: skl.design(bounds=([0] * 99, [1] * 99), task="moments", n_directions=4), "leave out bounds and rows"),
-        (lambda: skl.design(X, task="moments", n_directions=4, rows=10), "leave out bounds and rows"),
+        (lambda: skl.design(bounds=([0] * 99, [1] * 99), task="moments", features=FOUR), "leave out bounds and rows"),
+        (lambda: skl.design(X, task="moments", features=FOUR, rows=10), "leave out bounds and rows"),
         (lambda: SomeDirections(2, inner_operator=MOMENTS, n_directions=2, directions="AAA=", shift=0, bound=1.0),
          "directions must be 2 x 2 whole numbers"),
         (lambda: SomeDirections(1, inner_operator=MOMENTS, n_directions=1, directions="AQA=", shift=0, bound=1.0),
          "inner_operator must take 1 columns without names"),
-        (lambda: skl.SketchPCA(2).fit_sketch(skl.design(X, task="moments", n_directions=4).sketch(X)),
+        (lambda: skl.SketchPCA(2).fit_sketch(skl.design(X, task="moments", features=skl.features.Moments(4)).sketch(X)),
          "needs a sketch of second moments"),
     ],
 )  # fmt: skip

@@ -46,14 +46,16 @@ def test_rows_are_like_those_sketched(fitted):
 
 
 def test_a_network_of_all_columns_is_there_for_the_asking():
-    operator = skl.design(ROWS, task="generator", n_directions=None)
+    operator = skl.design(ROWS, task="generator", features=skl.features.Fourier(n_directions=None))
     assert isinstance(operator, skl.features.FourierFeatures)
     assert isinstance(skl.design(ROWS[:, :64], task="generator"), skl.features.FourierFeatures)
-    asked = skl.design(ROWS[:, :20], task="generator", n_directions=3, n_frequencies=50)
+    asked = skl.design(ROWS[:, :20], task="generator", features=skl.features.Fourier(n_directions=3, n_frequencies=50))
     assert asked.n_sums == 2 * 50 + (20 + 210) + 2 * 20
     made = skl.SketchGenerator(**SMALL).fit_sketch(asked.sketch(ROWS[:, :20])).sample(10)
     assert made.shape == (10, 20)
-    own = skl.SketchGenerator(torch.nn.Linear(2, D), n_latent=2, n_frequencies=50, **SMALL | {"max_iter": 2})
+    own = skl.SketchGenerator(
+        torch.nn.Linear(2, D), n_latent=2, features=skl.features.Fourier(n_frequencies=50), **SMALL | {"max_iter": 2}
+    )
     assert own.fit(ROWS).sample(3).shape == (3, D)
 
 
@@ -108,7 +110,7 @@ def test_few_rows_and_constant_columns():
 @pytest.mark.slow
 def test_private_rows_are_like_those_sketched():
     rows, _ = two_clusters(100_000, 3)
-    sketch = skl.design(ROWS[:3000], task="generator", n_frequencies=300).sketch(rows)
+    sketch = skl.design(ROWS[:3000], task="generator", features=skl.features.Fourier(n_frequencies=300)).sketch(rows)
     private = skl.privatize(sketch, epsilon=3.0, delta=1e-6, assume_public_design=True)
     waves, exact = (one.operator.split(one)[0].mean for one in (private, sketch))
     assert np.sqrt(np.mean(np.abs(waves - exact) ** 2)) < 0.05
@@ -125,8 +127,10 @@ def test_streams_and_messages():
         stream.partial_fit(part)
     assert stream.sample(5).shape == (5, D)
     with pytest.raises(ValueError, match="n_directions"):
-        skl.SketchGenerator(n_directions=0).fit(ROWS)
+        skl.SketchGenerator(features=skl.features.Fourier(n_directions=0)).fit(ROWS)
     with pytest.raises(ValueError, match="n_directions needs a sample here"):
-        skl.design(bounds=([0] * D, [1] * D), task="generator", n_directions=4)
+        skl.design(bounds=([0] * D, [1] * D), task="generator", features=skl.features.Fourier(n_directions=4))
     with pytest.raises(ValueError, match="was not designed for a generator"):
-        skl.SketchGenerator().fit_sketch(skl.design(ROWS, task="moments", n_directions=4).sketch(ROWS))
+        skl.SketchGenerator().fit_sketch(
+            skl.design(ROWS, task="moments", features=skl.features.Moments(4)).sketch(ROWS)
+        )

@@ -49,7 +49,9 @@ def from_sketch(wave):
     def centers(X, seed):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no mixture explains such features, and the fit says so
-            operator = skl.design(X[:1000], n_components=K, n_frequencies=M, wave=wave, seed=seed)
+            operator = skl.design(
+                X[:1000], n_components=K, features=skl.features.Fourier(n_frequencies=M, wave=wave), seed=seed
+            )
             return skl.SketchKMeans(K, random_state=seed).fit_sketch(operator.sketch(X)).cluster_centers_
 
     return centers

@@ -34,7 +34,9 @@ def made(monkeypatch):
 @pytest.fixture(scope="module")
 def honest():
     rows = np.random.default_rng(0).standard_normal((300, 2))
-    model = skl.SketchGenerator(max_iter=2, n_frequencies=20, batch_size=20, random_state=0).fit(rows)
+    model = skl.SketchGenerator(
+        max_iter=2, features=skl.features.Fourier(n_frequencies=20), batch_size=20, random_state=0
+    ).fit(rows)
     return model_to_bytes(model)
 
 

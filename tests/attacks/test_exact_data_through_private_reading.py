@@ -20,7 +20,7 @@ from sketchlearn.collector import releases
 from sketchlearn.collector.endpoints import ENDPOINTS
 from sketchlearn.collector.page import collection_page as live_events
 
-OPERATOR = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, n_frequencies=50)
+OPERATOR = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, features=skl.features.Fourier(n_frequencies=50))
 HOURS = 5
 SECTIONS = ("alarms", "arrivals", "clusters", "drift", "senders", "privacy", "refused", "releases")
 PAGES = ["/", "/collections/c", "/collections/c?window=day&clusters=2", "/collections/c/events"]

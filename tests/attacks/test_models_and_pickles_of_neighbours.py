@@ -36,9 +36,9 @@ def clipped(operator):
 
 PEOPLE = people()
 NEIGHBOURS = PEOPLE[1:300], PEOPLE[:300]  # without the first person, and with them
-CLUSTERS = skl.design(bounds=BOX, n_components=2, n_frequencies=40)
+CLUSTERS = skl.design(bounds=BOX, n_components=2, features=skl.features.Fourier(n_frequencies=40))
 MOMENTS = skl.design(bounds=BOX, task="moments")
-GENERATED = {"max_iter": 2, "batch_size": 20, "n_frequencies": 20, "random_state": 0}
+GENERATED = {"max_iter": 2, "batch_size": 20, "features": skl.features.Fourier(20), "random_state": 0}
 CASES = {
     "kmeans": (skl.SketchKMeans(2, random_state=0), CLUSTERS),
     "kmedians": (skl.SketchKMedians(2, random_state=0), CLUSTERS),
@@ -51,10 +51,13 @@ CASES = {
     "ridge": (skl.SketchRidge(2.0), MOMENTS),
     "kernel": (
         skl.SketchKernelRegressor(n_frequencies=20, scale=2.0, random_state=0),
-        skl.design(bounds=BOX, task="kernel", n_frequencies=20),
+        skl.design(bounds=BOX, task="kernel", features=skl.features.Fourier(n_frequencies=20)),
     ),
     "classifier": (skl.SketchClassifier(random_state=0), MOMENTS),
-    "generator": (skl.SketchGenerator(**GENERATED), skl.design(bounds=BOX, task="generator", n_frequencies=20)),
+    "generator": (
+        skl.SketchGenerator(**GENERATED),
+        skl.design(bounds=BOX, task="generator", features=skl.features.Fourier(n_frequencies=20)),
+    ),
 }
 SUPERVISED = ("regression", "ridge", "kernel", "classifier")
 

@@ -52,7 +52,7 @@ def inside():
 def test_a_collection_calls_the_machine_of_its_server(inside, tmp_path):
     """Drift raises an alarm, and the rules send it to a service on loopback."""
     now = [1_800_000_000.0 // 86400 * 86400]
-    operator = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, n_frequencies=50)
+    operator = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, features=skl.features.Fourier(n_frequencies=50))
     store = Store(open_database(tmp_path / "c.sqlite"), tmp_path, clock=lambda: now[0])
     rules = {"grace_seconds": 0, "webhook": f"http://127.0.0.1:{inside.server_port}/secret"}
     collection = store.create_collection("test", "c", "C", design_to_bytes(operator), rules)

@@ -65,7 +65,7 @@ def demonstrate(n_rows: int, json: bool = False) -> None:
     """Runs the whole demonstration and prints it."""
     say = Console(highlight=False, soft_wrap=True, quiet=json).print
     generator = Generator(n_rows)
-    operator = skl.design(generator.block(0)[:5000], n_components=K, n_frequencies=M, seed=7)
+    operator = skl.design(generator.block(0)[:5000], n_components=K, features=skl.features.Fourier(M), seed=7)
     say(f"[bold]{n_rows:,} rows[/] of {D} columns, in blocks of {BLOCK:,}: never in memory at once.")
     say(f"Each row becomes {M} random Fourier features, designed on 5000 rows;")
     say("their exact sum is the sketch.\n")

@@ -69,7 +69,7 @@ Designed: TypeAlias = "tuple[Operator, dict[str, Any]]"
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user says about an operator: arguments of the function `design`."""
+    """What a user says about an operator: the options that become arguments of the function `design`."""
 
     n_components: options.DesignComponents = None
     task: options.TaskOption = "kmeans"
@@ -81,7 +81,7 @@ class Choices:
     standardize: options.Standardize = False
     normalize: options.Normalize = False
     n_directions: options.Directions = options.AUTO
-    along: options.Along = None
+    profile_columns: options.ProfileColumns = None
     # what the command `design` alone has options for
     subsample: int | str | None = options.AUTO
     n_rows: int | None = None
@@ -92,7 +92,7 @@ class Choices:
     @property
     def of_design_alone(self) -> bool:
         """Whether there is a choice that goes with no design file."""
-        given = self.rows is not None or self.standardize or self.normalize or self.along is not None
+        given = self.rows is not None or self.standardize or self.normalize or self.profile_columns is not None
         return given or self.n_directions != options.AUTO
 
 
@@ -162,15 +162,19 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
 def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.estimators.base.supervised import positions
-    from sketchlearn.estimators.design.cells import columns_along
+    from sketchlearn.estimators.design.cells import passive_columns
     from sketchlearn.estimators.design.designs import design
+    from sketchlearn.features.families import FLAT_NAMES, from_flat
 
     if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here
         width = more["sample"].shape[1] if "sample" in more else len(more["bounds"][0])
         choices = replace(choices, targets=positions(choices.targets, columns, width))
-    if choices.along is not None and "sample" in more:
-        choices = replace(choices, along=columns_along(choices.along, columns, more["sample"].shape[1]))
-    return _with_columns(design(**more, **asdict(choices)), columns)
+    if choices.profile_columns is not None and "sample" in more:
+        passive = passive_columns(choices.profile_columns, columns, more["sample"].shape[1])
+        choices = replace(choices, profile_columns=passive)
+    arguments = asdict(choices)
+    flat = {name: arguments.pop(name) for name in FLAT_NAMES}
+    return _with_columns(design(features=from_flat(flat, choices.task), **more, **arguments), columns)
 
 
 def _made(choices: Choices) -> dict[str, Any]:
@@ -227,8 +231,9 @@ def design(
     sketching takes a fraction of the time. --subsample all switches that off.
 
     Rows of more than 64 columns are put into cells, with exact sums of all columns, which takes a small part of the
-    time of frequencies. With --normalize they are divided by their lengths first: for embeddings. Columns that --along
-    names are not clustered on, but their exact sums are in the sketch: fit kmeans shows their means and shares.
+    time of frequencies. With --normalize they are divided by their lengths first: for embeddings. Columns that
+    --profile-columns names are not clustered on, but their exact sums are in the sketch: fit kmeans shows their means
+    and proportions.
 
     \b
     Example:
@@ -237,7 +242,7 @@ def design(
       sketchlearn design day1.csv -k 3 --rows 500 --schema auto -o encoded.json
       sketchlearn design day1.csv -k 3 --n-rows 10000000 -o large.json
       sketchlearn design day1.csv -k 3 --normalize -o cosine.json
-      sketchlearn design day1.csv -k 3 --along b -o along.json
+      sketchlearn design day1.csv -k 3 --profile-columns b -o profiles.json
       sketchlearn design day1.csv --task moments -o moments.json
       sketchlearn design day1.csv --task kernel --targets b -o kernel.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 -o bounds.json

@@ -41,9 +41,9 @@ OTHER_NAMES = {
 #: parameters whose options have their names
 SAME_NAMES = frozenset(
     {
-        *("allow_weak", "along", "assume_public_design", "assume_public_sample", "columns", "covariance_type"),
+        *("allow_weak", "assume_public_design", "assume_public_sample", "columns", "covariance_type"),
         *("decimal", "decoder", "delta", "device", "epsilon", "max_clusters", "max_iter", "n_frequencies", "n_rows"),
-        *("normalize", "overlapping", "parties", "rows", "standardize", "subsample", "task"),
+        *("normalize", "overlapping", "parties", "profile_columns", "rows", "standardize", "subsample", "task"),
     }
 )
 #: options of parameters without a value

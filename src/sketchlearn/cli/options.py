@@ -274,9 +274,10 @@ Directions = Annotated[
         help="Of many columns: in how many directions cells are told apart (none takes frequencies), or moments known.",
     ),
 ]
-Along = Annotated[
+ProfileColumns = Annotated[
     Any,
     _designing(
+        "--profile-columns",
         "--along",
         parser=columns_from,
         metavar="A,B,...",

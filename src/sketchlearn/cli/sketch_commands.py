@@ -81,7 +81,7 @@ def sketch(
     from sketchlearn.files.checkpoints import Reading, Work, sketch_files
 
     if design is not None and choices.of_design_alone:
-        given = "--rows, --standardize, --normalize, --directions and --along"
+        given = "--rows, --standardize, --normalize, --directions and --profile-columns"
         raise misused(f"{given} belong to the design: give them to sketchlearn design")
     has_k, needs_k = choices.n_components is not None, design is None and DESIGNS.get(choices.task, False)
     if (design is not None and has_k) or (needs_k and not has_k):

@@ -28,6 +28,7 @@ def benchmark(
 
     from sketchlearn.estimators.clusters.estimators import SketchKMeans
     from sketchlearn.estimators.design.designs import design
+    from sketchlearn.features.families import Fourier
     from sketchlearn.features.fourier import FourierFeatures
     from sketchlearn.features.frequencies import Gaussian
     from sketchlearn.kernels import dispatch as kernel
@@ -46,7 +47,7 @@ def benchmark(
             figures[f"{wave}_rows_per_second_{threads}_threads"] = speed
             name = f"sketching, {wave} wave, {threads} thread{'s' if threads > 1 else ''}"
             lines.append(f"  {name:44}{speed:14,.0f} rows/s")
-    sketch = design(rows[:5000], n_components=K, n_frequencies=M).sketch(rows)
+    sketch = design(rows[:5000], n_components=K, features=Fourier(M)).sketch(rows)
     seconds = timeit.timeit(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
     figures["decoding_seconds"] = seconds
     lines.append(f"  {f'decoding, {K} clusters':44}{seconds:14.2f} s")

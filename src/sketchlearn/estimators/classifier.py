@@ -25,13 +25,14 @@ from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstima
 from sketchlearn.estimators.design.cells import CANDIDATES, POWER_ITERATIONS, WIDE, directions_for, in_directions
 from sketchlearn.estimators.design.column_ranges import box
 from sketchlearn.estimators.design.designs import design
-from sketchlearn.estimators.design.frequencies import AUTO, plain
+from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import Sampled, deviations
 from sketchlearn.estimators.gaussian_mixture import SketchGaussianMixture
 from sketchlearn.estimators.kernel_regression import KernelFit, KernelProblem, n_frequencies_for, waves_on_sample
 from sketchlearn.features.bounded import CLIP, REFUSE
 from sketchlearn.features.composed import Mapped
 from sketchlearn.features.directions import MOST_DIRECTIONS, SomeDirections
+from sketchlearn.features.families import AUTO, Fourier
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian, Mixture, Probed
 from sketchlearn.features.moments import SecondMoments
@@ -585,7 +586,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
             return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
         sample = ClassSample(rows, codes, design_sample.representative, columns, lambda: self._box(design_sample, rows))
-        wanted = directions_for(columns, self.n_directions, in_cells=False)
+        wanted = directions_for(columns, self.n_directions)
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
             return self._rule_operator(sample, sample, design_sample.n_rows, seed)
         several, few = sample.in_directions(None if wanted == AUTO else int(wanted), seed)
@@ -608,7 +609,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
                 n_components=self.n_components,
                 task="mixture-full",
                 representative=few.representative,
-                n_frequencies=self.n_frequencies,
+                features=Fourier(self.n_frequencies),
                 seed=seed,
             )
             return few.operator(operator.with_columns(columns)), 1.0

@@ -32,9 +32,10 @@ from sketchlearn.estimators.design.cells import REACH_FACTOR, WIDE
 from sketchlearn.estimators.design.column_ranges import extremes
 from sketchlearn.estimators.design.costs import ROWS_PER_PARAMETER, steps_pay
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
-from sketchlearn.estimators.number_of_clusters import AUTO, ChosenNumber
+from sketchlearn.estimators.number_of_clusters import ChosenNumber
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.expected_statistics import LARGEST_REACH, ExpectedStatistics, Gaussians
+from sketchlearn.features.families import AUTO, Features, Fourier, former_parameters, frequencies_instead
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.inference.calibration import WeightedRows, calibrated
@@ -418,6 +419,7 @@ class FittedGaussians(FittedMixture):
         return Cost(6 * covariances.nbytes, covariances.size * (20 + covariances.shape[-1] // 6))
 
 
+@former_parameters
 @dataclass(eq=False, repr=False)
 class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
     """A mixture of Gaussians, from rows or from a sketch alone.
@@ -428,15 +430,16 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     max_clusters : the largest number that "auto" tries.
     covariance_type : "full", "tied", "diag", "spherical", or "known".
     covariance : the common covariance matrix, for "known".
-    decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`; by default the
-        sketch has 10 frequencies per parameter of the mixture.
-    n_directions : as in `SketchKMeans`, for "diag" and "spherical" covariances: above 64 columns they are learned from
-        the exact means and mean squares of cells. There is no `fit_test_` then (it is 0).
+    decoder, random_state, n_jobs, device, verbose, schema : as in `SketchKMeans`.
+    features : as in `SketchKMeans`; of random frequencies, 10 per parameter of the mixture. "diag" and "spherical"
+        covariances of more than 64 columns are learned from the exact means and mean squares of cells, unless
+        frequencies are given. There is no `fit_test_` then (it is 0).
     n_passes : how often rows are read, where a decoder would take more than about a second (above 66 parameters). EM on
         a sample gives a first mixture. Each pass over all rows is then a step of EM on their exact expected statistics
         (`ExpectedStatistics`). "auto" means one pass; for arrays, data frames and rows on a GPU, passes until one gains
         less than a quarter of the log-likelihood that estimation itself costs, at most twenty. There is no `fit_test_`
-        then. Give `n_frequencies` for a sketch of random frequencies instead.
+        then. Give `features=skl.features.Fourier()` for a sketch of random
+        frequencies instead.
 
     Attributes
     ----------
@@ -555,7 +558,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def _by_steps(self, design_sample: DesignSample) -> bool:
         """Whether expected statistics at a pilot are sketched of rows such as these."""
         n, d = design_sample.rows.shape
-        asked = self._number == AUTO or self.decoder != AUTO or not self._suits_cells or self.n_directions != AUTO
+        asked = self._number == AUTO or self._wanted_features is not None
         if asked or not design_sample.representative or d > WIDE or isinstance(design_sample.columns, SchemaColumns):
             return False
         return steps_pay(self._n_components, d, self.covariance_type, n)
@@ -582,17 +585,18 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
     def model_of_step(self, step: EMStep, state: FittedState) -> FittedGaussians:  # noqa: ARG002
         return FittedGaussians.of(step.fit(), self.covariance_type)
 
-    @property
-    def _directions(self) -> int | str | None:
-        return super()._directions if self.covariance_type in VARIANCES_ALONE else None
+    def _features_for(self, design_sample: DesignSample) -> Features:
+        decides = self._wanted_features is None
+        if decides and (self._number == AUTO or self.covariance_type not in VARIANCES_ALONE):
+            return Fourier()
+        return super()._features_for(design_sample)
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
         """The mixture from a sketch of cells."""
         if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
             raise InvalidValueError(
                 'a sketch of cells determines mixtures of a given number of "diag" or "spherical" Gaussians if it is '
-                f"designed with {Parameter('task', 'mixture')}; for others, design it with "
-                f"{Parameter('n_directions', None)}"
+                f"designed with {Parameter('task', 'mixture')}; for others, design it with {frequencies_instead()}"
             )
         self.check_size(int(np.ceil(sketch.count)))
         for doubt in cells.doubts(float(cells.shares @ cells.within)):

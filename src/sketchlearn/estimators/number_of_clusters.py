@@ -24,6 +24,7 @@ from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.state import DesignSample, error_units, given_rows, kept_rows
 from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
 from sketchlearn.estimators.design.fourier import clusters_resolved
+from sketchlearn.features.families import AUTO, Features, Fourier, frequencies_instead
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.calibration import calibrated
 from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells
@@ -133,7 +134,7 @@ def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice
     if sketch.ledger is not None:
         raise InvalidValueError(
             "a private release of cells does not determine the number of clusters",
-            f"give {Parameter('n_clusters')}, or design it with {Parameter('n_directions', None)}",
+            f"give {Parameter('n_clusters')}, or design it with {frequencies_instead()}",
         )
     groups = CellClusters.of_each(cells)
     if groups is None:
@@ -373,16 +374,12 @@ def _plain(numbers: Double) -> tuple[float, ...]:
     return tuple(numbers.tolist())
 
 
-AUTO = "auto"
-
-
 @dataclass(eq=False, repr=False)
 class ChosenNumber(DesignedEstimator):
     """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
 
     _: KW_ONLY
     max_clusters: int = 20
-    n_directions: int | str | None = AUTO
 
     #: how the number was chosen, a `ClusterChoice`; None where it was given
     choice_ = model_attribute("choice")
@@ -391,10 +388,6 @@ class ChosenNumber(DesignedEstimator):
     @abstractmethod
     def _number(self) -> int | str:
         """The requested number, or "auto"."""
-
-    @property
-    def _chooses_number(self) -> bool:
-        return self._number == AUTO
 
     @property
     def _n_components(self) -> int:
@@ -418,13 +411,16 @@ class ChosenNumber(DesignedEstimator):
             super()._check_distinct(rows)
 
     @property
-    def _directions(self) -> int | str | None:
-        """None where frequencies are needed: for named decoders, and to choose the number."""
-        return None if self._number == AUTO or self.decoder != AUTO else self.n_directions
+    def _wanted_features(self) -> Features | None:
+        return self.features if self.features is not None or self.decoder == AUTO else Fourier()
+
+    @property
+    def _pilot_suits(self) -> bool:
+        return super()._pilot_suits and self._number != AUTO
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         # Mixtures are only compared on sketches without frequency subsampling.
-        if self._number == AUTO and not self._in_cells(design_sample):
+        if self._number == AUTO and isinstance(self._features_for(design_sample), Fourier):
             design_sample = replace(design_sample, n_rows=None)
         return super().design_operator(design_sample, rng)
 

@@ -14,6 +14,7 @@ from sketchlearn.estimators.base.components import FittedMixture, SketchMixture,
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import model_array, word
 from sketchlearn.estimators.base.state import FittedState
+from sketchlearn.features.families import former_parameters
 from sketchlearn.inference.calibration import calibrated
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import CLEANINGS, cleaned, fit_density
@@ -168,6 +169,7 @@ class FittedStableMixture(FittedMixture):
             raise ValueError("scales must be positive, and alphas from 0.5 to 2")
 
 
+@former_parameters
 @dataclass(eq=False, repr=False)
 class SketchStableMixture(SketchMixture):
     """A mixture of symmetric alpha-stable distributions, whose tails may be so heavy that they have no variance.
@@ -179,7 +181,8 @@ class SketchStableMixture(SketchMixture):
     Parameters
     ----------
     n_components : number of components.
-    decoder, n_frequencies, wave, random_state, n_jobs, device, verbose, schema : as in `SketchGaussianMixture`.
+    features : `skl.features.Fourier`, with the number of frequencies and the wave.
+    decoder, random_state, n_jobs, device, verbose, schema : as in `SketchGaussianMixture`.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from sketchlearn.features.convolutional import ConvolutionalFeatures
 from sketchlearn.features.cumulants import CumulantFeatures
 from sketchlearn.features.directions import SomeDirections
 from sketchlearn.features.expected_statistics import ExpectedStatistics
+from sketchlearn.features.families import Cells, Fourier, Moments
 from sketchlearn.features.fourier import FourierFeatures, MeasuredWave, measured_wave
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.moments import ColumnMoments, SecondMoments, VeroneseMoments
@@ -16,6 +17,7 @@ from sketchlearn.sketch.bits import PackedBits
 
 __all__ = [
     "CellSums",
+    "Cells",
     "ColumnMoments",
     "Concatenated",
     "ConvolutionalFeatures",
@@ -23,9 +25,11 @@ __all__ = [
     "CumulantFeatures",
     "ExpectedStatistics",
     "FeatureMoments",
+    "Fourier",
     "FourierFeatures",
     "Histograms",
     "MeasuredWave",
+    "Moments",
     "PackedBits",
     "QuadraticFeatures",
     "SecondMoments",

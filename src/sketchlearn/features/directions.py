@@ -125,7 +125,7 @@ class SomeDirections(Selecting, Directed):
     """Phi(x) = Psi(y), y = D (x - center): what an operator Psi makes of a row's places in a few directions.
 
     Places are whole numbers up to 2^20, so that they are the same everywhere. Of rows with hundreds of columns,
-    `SketchClassifier` sketches these; `design(task="moments", n_directions=32)` makes one, too.
+    `SketchClassifier` sketches these; `design(task="moments", features=skl.features.Moments(32))` makes one, too.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class SomeDirections(Selecting, Directed):
     --------
     >>> import numpy as np, sketchlearn as skl
     >>> rows = np.repeat(np.eye(100)[:3], 4, axis=0)
-    >>> operator = skl.design(rows, task="moments", n_directions=2)
+    >>> operator = skl.design(rows, task="moments", features=skl.features.Moments(2))
     >>> operator.in_words
     'in 2 directions of 100 columns: means and second moments of 2 columns'
     >>> operator.sketch(rows).sums.shape

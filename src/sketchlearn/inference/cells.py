@@ -12,10 +12,10 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.families import frequencies_instead
 from sketchlearn.inference.kmeans import FINE_SHARE, nearest
 from sketchlearn.inference.moments import part_of
 from sketchlearn.sketch.sums import Sketch
@@ -29,7 +29,7 @@ FROM_ALL_OVER = "design it on a sample from all over the data"
 
 def from_frequencies() -> str:
     """What to do where cells do not tell something."""
-    return f"learn from frequencies, with {Parameter('n_directions', None)}"
+    return f"learn from frequencies, with {frequencies_instead()}"
 
 
 def no_distances_of_cells() -> str:

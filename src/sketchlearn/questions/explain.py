@@ -25,6 +25,7 @@ from sketchlearn.estimators.base.state import check_public_rows, error_units
 from sketchlearn.estimators.clusters.task import reduced_in_units
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
+from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import fit_density
@@ -272,7 +273,7 @@ def explain(
     >>> from sketchlearn.questions.explain import explain
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((2000, 2)) + 10 * rng.integers(0, 2, (2000, 1))
-    >>> explanation = explain(skl.SketchKMeans(2, n_frequencies=100, random_state=0).fit(X))
+    >>> explanation = explain(skl.SketchKMeans(2, features=skl.features.Fourier(100), random_state=0).fit(X))
     >>> explanation.verdict
     <Verdict.FINE: 'nothing is wrong'>
     >>> print(explanation.sentences[-1])
@@ -448,7 +449,7 @@ def _scale(case: _Case, rows: Double | None, rng: np.random.Generator) -> dict[s
     if target.one_scale:
         if rows is None:
             rows = antithetic_sample(case.problem.in_data_units(case.outcome.mixture).heavy(), MOST_ROWS, rng)
-        waves = design(rows, n_components=k, n_frequencies=len(target)).part(FourierFeatures)
+        waves = design(rows, n_components=k, features=Fourier(len(target))).part(FourierFeatures)
         chosen = None if waves is None else waves.law.widths(case.d)
         assert chosen is not None  # a law of one scale
         figures["scale_ratio"] = float(np.exp(np.mean(np.log(target.unit / chosen))))

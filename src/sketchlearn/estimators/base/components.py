@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from sketchlearn.estimators.base.estimator import SketchEstimator, model_attribu
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
 from sketchlearn.estimators.cluster_choice import ClusterChoice
-from sketchlearn.estimators.design.cells import WIDE, columns_along, directions_for
-from sketchlearn.estimators.design.designs import design
-from sketchlearn.estimators.design.frequencies import AUTO, checked_subsample
+from sketchlearn.estimators.design.cells import WIDE, passive_columns
+from sketchlearn.estimators.design.designs import FAMILIES, design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
+from sketchlearn.features.families import AUTO, Cells, Features, Fourier, checked
 from sketchlearn.features.operator import Operator
-from sketchlearn.features.waves import Wave
 from sketchlearn.inference.calibration import WeightedRows
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.loop import Decoder, Outcome, Status
@@ -51,6 +50,7 @@ from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.inference.kmeans import few_distinct
 from sketchlearn.inference.weighted_clusters import RowSample, mixture_near, rough_centers
 from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.source import is_array, source
 from sketchlearn.sketch.sums import Sketch
 
@@ -65,14 +65,11 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     _: KW_ONLY
     decoder: str | Decoder = "auto"
-    n_frequencies: int | None = None
-    wave: str | Wave = "exponential"
-    subsample: int | str | None = AUTO
+    features: Features | None = None
 
     _learns_points: ClassVar[bool] = False  # whether decoders may find points, which are no density
     standardize = False  # a parameter of k-means alone
-    normalize = False  # and so are these
-    along: Any = None
+    profile_columns = cast("Any", None)  # and so are these
     outcome_ = model_attribute("outcome")
     weights_ = model_attribute("weights")
 
@@ -92,11 +89,6 @@ class DesignedEstimator(ErrorBarredEstimator):
         """How many clusters or components are asked for."""
 
     @property
-    def _chooses_number(self) -> bool:
-        """Whether the sketch shall tell the number of clusters: frequencies do so better than cells."""
-        return False
-
-    @property
     def _task(self) -> str:
         """What the operator is designed for."""
         return "kmeans"
@@ -106,7 +98,7 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     def _most_rows(self, width: int | None) -> int:
         wanted = rows_wanted(self._task, self._n_components)
-        pilot = self._task == "kmeans" and self._suits_cells and (width is None or width <= WIDE)
+        pilot = self._task == "kmeans" and not isinstance(self.features, Fourier) and (width is None or width <= WIDE)
         return max(wanted, rows_of_pilot(self._n_components)) if pilot else wanted
 
     def check_parameters(self) -> None:
@@ -118,7 +110,7 @@ class DesignedEstimator(ErrorBarredEstimator):
                 f"decoder {shortened(self.decoder)} finds the points of k-means, which are no density: choose another "
                 "decoder here"
             )
-        checked_subsample(self.subsample)
+        checked(self.features, FAMILIES[self._task], type(self).__name__)
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < self._n_components:
@@ -187,33 +179,33 @@ class DesignedEstimator(ErrorBarredEstimator):
             )
 
     @property
-    def _directions(self) -> int | str | None:
-        """In how many directions rows of many columns are put into cells; None for frequencies instead."""
-        return None
-
-    def _directions_of(self, design_sample: DesignSample) -> int | str | None:
-        """The same for these rows: the numbers of a schema go by frequencies, unless directions are asked for."""
-        in_cells = self.normalize or self.along is not None
-        found = directions_for(design_sample.columns, self._directions, in_cells=in_cells)
-        pilot = (
-            self._task == "kmeans" and not self._chooses_number and design_sample.representative and self._suits_cells
-        )
-        return 0 if pilot and found == AUTO and not in_cells and design_sample.rows.shape[1] <= WIDE else found
+    def _wanted_features(self) -> Features | None:
+        """The features that the parameters ask for; None where the rows decide."""
+        return self.features
 
     @property
-    def _suits_cells(self) -> bool:
-        """Whether no frequencies are asked for."""
-        return self.n_frequencies is None and self.wave == "exponential" and self.subsample in (AUTO, None)
+    def _pilot_suits(self) -> bool:
+        """Whether cells of a pilot's centers are the best features for rows of few columns."""
+        return self._task == "kmeans" and self.profile_columns is None
 
-    def _in_cells(self, design_sample: DesignSample) -> bool:
-        """Whether rows such as these are put into cells."""
-        directions = self._directions_of(design_sample)
-        wide = design_sample.rows.shape[1] > WIDE or self.normalize or self.along is not None or directions != AUTO
-        return self._suits_cells and wide and directions is not None
+    def _features_for(self, design_sample: DesignSample) -> Features:
+        """The features for these rows. Frequencies encode tables with a schema, unless cells are asked for."""
+        wanted, narrow = self._wanted_features, design_sample.rows.shape[1] <= WIDE
+        if wanted is not None:
+            in_columns = wanted == Cells() and narrow and self._pilot_suits
+            return Cells(n_directions=0) if in_columns else wanted
+        if self.profile_columns is not None:
+            return Cells()
+        if isinstance(design_sample.columns, SchemaColumns) or Cells not in FAMILIES[self._task]:
+            return Fourier()
+        if not narrow:
+            return Cells()
+        return Cells(n_directions=0) if design_sample.representative and self._pilot_suits else Fourier()
 
     def _n_kept(self, design_sample: DesignSample, k: int) -> int | None:
         """How many rows are kept beside the sketch; beside cells in directions none, unless all rows are few."""
-        if not self._in_cells(design_sample) or self._directions_of(design_sample) == 0:
+        features = self._features_for(design_sample)
+        if isinstance(features, Fourier) or features == Cells(n_directions=0):
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
         few = design_sample.n_rows is not None and design_sample.n_rows <= MOST_ROWS
         return MOST_ROWS if few and self._task == "kmeans" else None
@@ -227,16 +219,13 @@ class DesignedEstimator(ErrorBarredEstimator):
             n_components=k,
             task=self._task,
             representative=design_sample.representative,
-            n_frequencies=self.n_frequencies,
-            wave=self.wave,
+            features=self._features_for(design_sample),
             seed=int(rng.integers(2**31)),
             standardize=self.standardize,
             rows=self._n_kept(design_sample, k),
             n_rows=design_sample.n_rows,
-            subsample=self.subsample,
-            n_directions=self._directions_of(design_sample),
-            normalize=self.normalize,
-            along=columns_along(self.along, design_sample.columns, design_sample.rows.shape[1]) or None,
+            profile_columns=passive_columns(self.profile_columns, design_sample.columns, design_sample.rows.shape[1])
+            or None,
         )
         return operator.with_columns(design_sample.columns)
 

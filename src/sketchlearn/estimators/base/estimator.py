@@ -69,6 +69,8 @@ class SketchEstimator(BaseEstimator):
 
     #: what is learned
     model_type: ClassVar[type[FittedModel]]
+    #: the task of `design` whose features its parameters choose
+    design_task: ClassVar[str] = "kmeans"
 
     _state = cast("FittedState | None", None)
 

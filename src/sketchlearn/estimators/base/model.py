@@ -14,6 +14,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import numbers_of
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.values import number, shortened, truth, whole
+from sketchlearn.features.families import FLAT_NAMES, Features, from_flat, to_flat
 
 Document = dict[str, Any]
 #: sizes and fields that were read before, by their letters and names
@@ -150,21 +151,38 @@ def chosen_parameters(estimator: Any) -> Document:
     {'bounds': [-1.0, 1.0], 'n_components': 2}
     """
     defaults, chosen = type(estimator)().get_params(deep=False), {}
-    for name, value in estimator.get_params(deep=False).items():
+    for name, value in _flat_parameters(estimator).items():
         plain = _listed(value)
-        if is_plain(plain) and plain != defaults[name]:
+        if is_plain(plain) and plain != defaults.get(name):
             chosen[name] = plain
     return chosen
+
+
+def _flat_parameters(estimator: Any) -> Document:
+    """The parameters, by the names of model files: those of features are flat there."""
+    parameters = estimator.get_params(deep=False)
+    if isinstance(parameters.get("features"), Features):
+        parameters |= to_flat(parameters.pop("features"), estimator.design_task)
+    if "profile_columns" in parameters:
+        parameters["along"] = parameters.pop("profile_columns")
+    return parameters
 
 
 def take_parameters(estimator: Any, parameters: Any) -> None:
     """Sets these parameters, and resets all others that are words and numbers to the defaults."""
     if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
         raise ValueError("parameters must be an object of words and numbers")
-    if odd := sorted(parameters.keys() - estimator.get_params(deep=False).keys()):
+    given = estimator.get_params(deep=False)
+    if "features" in given and parameters.keys() & FLAT_NAMES:
+        flat = {name: parameters[name] for name in FLAT_NAMES if name in parameters}
+        kept = {name: value for name, value in parameters.items() if name not in flat}
+        parameters = kept | {"features": from_flat(flat, estimator.design_task)}
+    if "along" in parameters:
+        parameters = {("profile_columns" if name == "along" else name): parameters[name] for name in parameters}
+    if odd := sorted(parameters.keys() - given.keys()):
         raise ValueError(f"a {type(estimator).__name__} has no parameter {shortened(odd[0])}")
     defaults = type(estimator)().get_params(deep=False)
-    others = {name: defaults[name] for name, value in estimator.get_params(deep=False).items() if is_plain(value)}
+    others = {name: defaults[name] for name, value in given.items() if is_plain(value)}
     estimator.set_params(**(others | parameters))
     estimator.check_parameters()
 

@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
     SAMPLED_PER_COMPONENT,
     FittedComponents,
@@ -49,8 +50,10 @@ from sketchlearn.estimators.clusters.task import Decoded, Task
 from sketchlearn.estimators.design.cells import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.estimators.design.column_ranges import extremes
 from sketchlearn.estimators.design.sample_summary import Sampled
-from sketchlearn.estimators.number_of_clusters import AUTO, ChosenNumber
+from sketchlearn.estimators.number_of_clusters import ChosenNumber
+from sketchlearn.features import families
 from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.families import AUTO, Fourier, former_parameters
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
@@ -88,14 +91,14 @@ class Clusters(FittedComponents):
     units: Double | None = model_array("d", optional=True, default=None)
     #: True where rows are divided by their lengths first
     normalize: bool | None = flag(optional=True, default=None)
-    #: 1 for columns that travel along, of which centers have the means, and which distances do not count; else 0
+    #: 1 for passive columns, of which centers have the means, and which distances do not count; else 0
     along: Double | None = model_array("d", optional=True, default=None)
 
     def check(self) -> None:
         super().check()
         if self.along is not None and not (np.all(np.isin(self.along, (0, 1))) and np.any(self.along == 0)):
             raise InvalidValueError(
-                "must be 1 for columns that travel along and 0 for others, of which there are some", parameter="along"
+                "must be 1 for profile columns and 0 for others, of which there are some", parameter="along"
             )
         if self.units is not None and not np.all(self.units > 0):
             raise ValueError("units must be positive")
@@ -166,6 +169,7 @@ LEAST_DISTANCE = 1e-3  # of a row from its median, in mean distances: nearer row
 SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
 
 
+@former_parameters
 @dataclass(eq=False, repr=False)
 class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimator):
     """k-means of rows, or from a sketch alone.
@@ -179,25 +183,16 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     n_clusters : number of clusters; "auto" lets the sketch tell it (see `choose_k`).
     max_clusters : the largest number that "auto" looks at.
     decoder : "auto", the name of another decoder, or a `sketchlearn.inference.decoders.loop.Decoder`.
-    n_frequencies : size of a sketch of random frequencies; None means 10 per coordinate of a center where
-        `n_directions` is None, and cells otherwise.
-    wave : wave of the sketch's features, such as "square" for one bit per feature.
-    subsample : of a sketch of random frequencies, how many of them a row contributes to, which takes less time. "auto":
-        fewer of them, the more rows there are (from about 200,000 on), as long as the squared error grows by less than
-        a 5000th; all of them where the number of rows is not known before, few rows are distinct, or n_clusters is
-        "auto". None: all of them.
+    features : `skl.features.Cells` or `skl.features.Fourier`, which have the sizes and kinds of features. None chooses:
+        cells at a pilot, the k-means of a sample, in the columns themselves or, above 64 columns, in principal
+        directions of the sample (see "Hundreds of columns" in the documentation); random frequencies for tables with a
+        schema, for streams, for a decoder that is named, and up to 64 columns for n_clusters="auto".
     standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
         ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
         sketch's operator.
-    normalize : divide each row by its length first, as cosine similarity does: for embeddings. Centers are means of
-        such rows. `fit_sketch` takes it from the sketch's operator.
-    along : columns that travel along, by name or position: clusters are those of the others, and `cluster_centers_`
-        has the means of these over all records of each cluster; `profiles` tells of them, too. For arrays, tables and
-        schemas of any width; rows to predict have them as well, but they do not count.
-    n_directions : the k-means of a sample is the pilot, and all rows are summed by its Voronoi cells, in the columns
-        themselves (0) or, of more than 64 columns, in so many principal directions of the sample (see docs/wide.md).
-        "auto": none up to 64 columns, and above as many as held-out rows of the sample ask for. None: random
-        frequencies of all columns, and a decoder.
+    profile_columns : passive columns, by name or position: clusters are those of the other columns, and
+        `cluster_centers_` has the means of these over all records of each cluster; so has `profiles`. Rows to predict
+        have these columns as well, which do not count.
     n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
         Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
         than 1e-5 of the squared error (of the distances, for k-medians), a hundred times at most; once for all else
@@ -245,8 +240,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     n_clusters: int | str = 8
     _: KW_ONLY
     standardize: bool = False
-    normalize: bool = False
-    along: Any = None
+    profile_columns: Any = None
 
     model_type = Clusters
     _learns_points = True
@@ -262,22 +256,14 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     def _number(self) -> int | str:
         return self.n_clusters
 
-    @property
-    def _directions(self) -> int | str | None:
-        """None where frequencies are needed: for decoders that are named."""
-        if self.decoder != AUTO or (self._number == AUTO and self.along is not None):
-            return None
-        return self.n_directions
-
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.normalize and self._directions is None:
-            raise InvalidValueError(
-                "needs cells", f"leave out decoder and {Parameter('n_directions')}", parameter="normalize"
-            )
-        if self.along is not None and self._directions is None:
-            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and {Parameter('n_directions')}"
-            raise InvalidValueError("needs cells", remedy, parameter="along")
+        if isinstance(self.features, families.Cells) and self.decoder != AUTO:
+            raise ValueError(f"decoder {shortened(self.decoder)} is for frequencies: leave it out, or leave out cells")
+        frequencies = isinstance(self._wanted_features, Fourier) or self._number == AUTO
+        if self.profile_columns is not None and frequencies:
+            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and frequencies"
+            raise InvalidValueError("need cells", remedy, parameter="profile_columns")
 
     @property
     def n_clusters_(self) -> int:
@@ -421,7 +407,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         return lambda rows: self.row_values(again, rows)
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
-        if self._directions_of(design_sample) != 0:
+        if self._features_for(design_sample) != families.Cells(n_directions=0):
             return super().design_operator(design_sample, rng)
         everything, k, rows = design_sample.everything, self._n_components, design_sample.rows
         complete = everything is not None and everything.n_records == len(rows)
@@ -431,7 +417,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         sampled, seed = Sampled(rows, design_sample.representative, design_sample.columns), int(rng.integers(2**31))
         with one_blas_thread():
             medians = isinstance(self._loss, DistanceLoss)
-            if self._chooses_number or (once and not complete and not medians):
+            if self._number == AUTO or (once and not complete and not medians):
                 asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
                 kept = self._n_kept(design_sample, k)
                 operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
@@ -510,6 +496,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         return -sum(float(model.nearest_and_squares(rows)[1].sum()) for rows in self.row_blocks(X))
 
 
+@former_parameters
 @dataclass(eq=False, repr=False)
 class SketchKMedians(SketchKMeans):
     """k-medians: centers with the least sum of distances of rows, rather than of squared distances.

@@ -163,7 +163,7 @@ def clusters_of_all_rows(
 
 
 def _in_all_columns(centers: Double, counted: NDArray[np.intp], members: Members, points: Double) -> Double:
-    """Centers with the means of columns that travel along."""
+    """Centers with the means of passive columns."""
     if len(counted) == points.shape[1]:
         return centers
     lifted = members.means(points)

@@ -13,10 +13,9 @@ from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.design import frequencies as laws
-from sketchlearn.estimators.design.frequencies import AUTO
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, deviations, thinned
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.cell_sums import CellSums
@@ -28,6 +27,7 @@ from sketchlearn.features.directions import (
     SomeDirections,
     packed,
 )
+from sketchlearn.features.families import AUTO
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows, kmeans, nearest
 from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
@@ -38,7 +38,7 @@ WIDE = 64  # Rows of more columns are projected: docs/decisions/ has both ways s
 CANDIDATES = (8, 16, 32, 64, 128)  # numbers of directions, of which held-out rows choose
 ADDED_ERROR = 0.002  # of the squared error of held-out rows, that fewer directions may cost
 CELLS_PER_CLUSTER = 2  # Each cluster of the sample is cut in two; in four gave about the same.
-CELLS_WITH_MORE = 512  # with columns that travel along: borders of clusters follow those of cells
+CELLS_WITH_MORE = 512  # with passive columns: borders of clusters follow those of cells
 LEAST_CELLS = 32
 MOST_HALVED = 100  # clusters in the columns themselves, of which each has two cells: twice as many take twice the time
 MOST_FILE_BYTES = 1.9e6  # of a sketch with more cells than clusters
@@ -63,35 +63,26 @@ class CellsAsked:
     normalize: bool
     columns_squared: bool  # for variances of each column
     seed: int
-    along: tuple[int, ...] = ()  # positions of columns that travel along
-
-    def wanted(self, n_features: int) -> bool:
-        """Whether rows of so many columns are put into cells."""
-        return n_features > WIDE or self.normalize or self.n_directions is not None or bool(self.along)
+    passive: tuple[int, ...] = ()  # positions of the profile columns
 
 
-def directions_for(columns: Any, n_directions: int | str | None, *, in_cells: bool) -> int | str | None:
-    """The directions that are asked for; None, which means frequencies, for the numbers of a schema if none are.
-
-    They are many where levels are, and profiles and kept rows of such tables need frequencies, unless something else
-    asks for cells.
-    """
-    encoded = isinstance(columns, SchemaColumns) and n_directions == AUTO and not in_cells
-    return None if encoded else n_directions
+def directions_for(columns: Any, n_directions: int | str | None) -> int | str | None:
+    """The directions that are asked for; None, which means all columns, for the numbers of a schema if none are."""
+    return None if isinstance(columns, SchemaColumns) and n_directions == AUTO else n_directions
 
 
-def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
     """Positions of the numbers that columns become which are named, or given by position; none for None.
 
-    >>> columns_along(["b"], ("a", "b", "c"), 3), columns_along(-1, None, 3)
+    >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
     ((1,), (2,))
     """
-    if along is None:
+    if wanted is None:
         return ()
-    wanted: list[Any] = [along] if isinstance(along, str | int | np.integer) else list(along)
+    wanted = [wanted] if isinstance(wanted, str | int | np.integer) else list(wanted)
     if all(isinstance(name, str) for name in wanted):
         if columns is None:
-            such = either(f"along=[{width - 1}]", f"--along {width - 1}")
+            such = Parameter("profile_columns", width - 1)
             raise InvalidValueError("the columns have no names", f"give their positions, such as {such}")
         which = by_name(read_columns(columns), wanted)
         if isinstance(columns, SchemaColumns):
@@ -101,12 +92,12 @@ def columns_along(along: Any, columns: tuple[str, ...] | None, width: int) -> tu
         which = tuple(int(i) % width for i in wanted)
     else:
         raise InvalidValueError(
-            f"must be names of columns, or their positions, not {shortened(along)}", parameter="along"
+            f"must be names of columns, or their positions, not {shortened(wanted)}", parameter="profile_columns"
         )
     if len(set(which)) < len(which):
-        raise InvalidValueError(f"names a column twice: {shortened(along)}", parameter="along")
+        raise InvalidValueError(f"name a column twice: {shortened(wanted)}", parameter="profile_columns")
     if len(which) == width:
-        raise ValueError("all columns travel along: leave some to cluster on")
+        raise ValueError("all columns are profile columns: leave some to cluster on")
     return tuple(sorted(which))
 
 
@@ -120,16 +111,16 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     mean = rows.mean(axis=0, dtype=np.float64)
     center = np.zeros(d) if asked.normalize else mean.astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
-    counted = np.setdiff1d(np.arange(d), asked.along) if asked.along else slice(None)
+    counted = np.setdiff1d(np.arange(d), asked.passive) if asked.passive else slice(None)
     reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
     bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
     bounds = np.full(d, bound)
-    bounds[list(asked.along)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.along)]
+    bounds[list(asked.passive)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.passive)]
     rng = np.random.default_rng(asked.seed)
     directions, places = principal_directions(seen[:, counted], asked, rng)
     n_cells, columns_squared = _size(asked, n, d, len(directions))
-    coarse = n_cells if asked.along else asked.n_components  # along: borders of clusters follow those of many cells
+    coarse = n_cells if asked.passive else asked.n_components  # passive: borders follow those of many cells
     more = _places_of(sampled.rows, center, units, directions, counted, normalize=asked.normalize)
     points = cell_points(more, coarse, n_cells, rng)
     scaled, shift, unit = whole_directions(directions, bound, places)
@@ -148,7 +139,7 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         shift=shift,
         normalize=asked.normalize,
         squares="columns" if columns_squared else "sum",
-        along=asked.along or None,
+        along=asked.passive or None,
         **given,  # type: ignore[arg-type]
     )
     cells = operator.cells_of(rows)
@@ -228,7 +219,7 @@ def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bo
     k = asked.n_components
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
     fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
-    wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.along else LEAST_CELLS), n / ROWS_PER_CELL)
+    wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.passive else LEAST_CELLS), n / ROWS_PER_CELL)
 
     def room(width: int) -> float:
         return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, either
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import in_digits, warn_caller
-from sketchlearn.core.values import shortened, whole
+from sketchlearn.core.values import whole
 from sketchlearn.estimators.design.sample_summary import Summary, cluster_shapes
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
@@ -228,25 +228,12 @@ def plain(values: Double) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
-AUTO = "auto"
 EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisions/)
 MOST_EXCESS = 2e-4  # of the squared error: a tenth of what results are held to, beside k-means of all rows
 WORTHWHILE_FEATURES = 2e8  # of all records: fewer take a third of a second, less than decoding does
 FEWEST_TOUCHED = 25  # Fewer save little: centring, hashing and sorting a record take as long as forty features.
 MOST_WARNED_EXCESS = 2e-3  # of the squared error, before anything is said of a number that was given
 UNSEEN_PAIRS = 3.0  # of equal rows that a sample may have missed: less likely than one in twenty
-
-
-def checked_subsample(subsample: Any) -> int | str | None:
-    """What a user says of how many frequencies a record touches: a number, "auto", or None for all of them."""
-    if subsample is None or (isinstance(subsample, str) and subsample == AUTO):
-        return None if subsample is None else AUTO
-    if isinstance(subsample, str):
-        first = either('"auto", None for all frequencies,', "auto, all")
-        raise InvalidValueError(
-            f"must be {first} or how many of them a record touches, not {shortened(subsample)}", parameter="subsample"
-        )
-    return whole("subsample", subsample)
 
 
 def touched(n_frequencies: int, n_components: int, n_rows: int, n_distinct: float) -> int | None:

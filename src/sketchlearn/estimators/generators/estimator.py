@@ -38,11 +38,9 @@ from sketchlearn.estimators.base.state import DesignSample, FittedState, Incomin
 from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstimator, check_labels, plain_labels
 from sketchlearn.estimators.design.cells import directions_for
 from sketchlearn.estimators.design.designs import design
-from sketchlearn.estimators.design.frequencies import AUTO
 from sketchlearn.estimators.generators.operators import Lift, seen_by_network
-from sketchlearn.features.directions import MOST_DIRECTIONS
+from sketchlearn.features.families import AUTO, Fourier, checked, former_parameters
 from sketchlearn.features.operator import MOST_FEATURES, Operator
-from sketchlearn.features.waves import Wave, wave_from
 from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.rows.schemas.table_schema import columns_without
 from sketchlearn.sketch.sums import Sketch
@@ -182,6 +180,7 @@ DOUBTFUL_SQUARED_RESIDUAL = 1e-3  # mean square residual: a test that compares a
 DOUBTFUL_TIMES_NOISE = 10.0  # and so many times the sketch's own noise
 
 
+@former_parameters
 @dataclass(eq=False, repr=False)
 class SketchGenerator(LabelledEstimator):
     """A generative network of the sketched rows, from one pass over them, or from a sketch alone.
@@ -198,13 +197,12 @@ class SketchGenerator(LabelledEstimator):
         columns, the network is the perceptron alone.
     max_iter : largest number of training steps; training ends earlier once the residual is that of noise.
     batch_size : rows generated in each step, of all classes together.
-    n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
-    n_directions : above 64 columns, the network generates coordinates in so many principal directions of a sample;
-        "auto" means 16. Coordinates in further directions, up to 64 in all, are Gaussian given these, and the rest of
-        each column is noise, with the means and variances of all rows (see docs/wide.md). `network_`, `residual_` and
-        `misfit_` are then those of the network's directions alone. None means a network of all columns; so do a schema
-        and a network of your own, unless a number is given.
-    wave : as in `SketchKMeans`.
+    features : `skl.features.Fourier`. By default the sketch has 400 frequencies and 100 per column, or per direction.
+        Its `n_directions`: above 64 columns, the network generates coordinates in so many principal directions of a
+        sample; "auto" means 16. Coordinates in further directions, up to 64 in all, are Gaussian given these, and the
+        rest of each column is noise, with the means and variances of all rows. `network_`, `residual_` and `misfit_`
+        are then those of the network's directions alone. None means a network of all columns; so do a schema and a
+        network of your own, unless a number is given.
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads for sketching; None means all cores. Training uses torch's threads.
     device : where rows are sketched, as in `SketchKMeans`; in directions, on the processor. Training uses torch's
@@ -227,7 +225,8 @@ class SketchGenerator(LabelledEstimator):
     >>> import numpy as np, sketchlearn as skl
     >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 5000)
     >>> ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.1 * np.random.default_rng(1).normal(size=(5000, 2))
-    >>> generator = skl.SketchGenerator(max_iter=1000, n_frequencies=100, batch_size=200, random_state=0).fit(ring)
+    >>> generator = skl.SketchGenerator(max_iter=1000, batch_size=200, random_state=0)
+    >>> generator = generator.set_params(features=skl.features.Fourier(100)).fit(ring)
     >>> rows = generator.sample(1000)
     >>> bool(np.abs(np.linalg.norm(rows, axis=1) - 1).mean() < 0.2)
     True
@@ -238,10 +237,9 @@ class SketchGenerator(LabelledEstimator):
     n_latent: int | None = None
     max_iter: int = 4000
     batch_size: int = 1000
-    n_frequencies: int | None = None
-    wave: str | Wave = "exponential"
-    n_directions: int | str | None = AUTO
+    features: Fourier | None = None
 
+    design_task = "generator"
     model_type = Generation
     network_ = model_attribute("network")
     residual_ = model_attribute("residual")
@@ -290,12 +288,9 @@ class SketchGenerator(LabelledEstimator):
     def check_parameters(self) -> None:
         for name in ("max_iter", "batch_size"):
             whole(name, getattr(self, name))
-        for name in ("n_latent", "n_frequencies"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        if self.n_directions is not None and self.n_directions != AUTO:
-            whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
-        wave_from(self.wave)
+        if self.n_latent is not None:
+            whole("n_latent", self.n_latent)
+        checked(self.features, (Fourier,), "generators")
         torch = required("torch", "torch")
         if self.network is not None and not isinstance(self.network, torch.nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
@@ -303,15 +298,16 @@ class SketchGenerator(LabelledEstimator):
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         labels = design_sample.targets
         rows, columns = np.delete(design_sample.rows, labels, axis=1), columns_without(design_sample.columns, labels)
-        own = self.network is not None and self.n_directions == AUTO  # such a network makes all columns
+        features = self.features or Fourier()
+        directions = directions_for(columns, features.n_directions)
+        if self.network is not None and directions == AUTO:
+            directions = None  # such a network makes all columns
         operator = design(
             rows,
             task="generator",
             representative=design_sample.representative,
-            n_frequencies=self.n_frequencies,
-            wave=self.wave,
+            features=replace(features, n_directions=directions),
             seed=int(rng.integers(2**31)),
-            n_directions=None if own else directions_for(columns, self.n_directions, in_cells=False),
         )
         return operator.with_columns(columns)
 

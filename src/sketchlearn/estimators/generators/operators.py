@@ -18,11 +18,11 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.values import whole
 from sketchlearn.estimators.design import frequencies as laws
 from sketchlearn.estimators.design.cells import WIDE, CellsAsked, directions_for, in_directions, principal_directions
-from sketchlearn.estimators.design.frequencies import AUTO
 from sketchlearn.estimators.design.sample_summary import Sampled, deviations
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import concatenate
 from sketchlearn.features.directions import MOST_DIRECTIONS, SomeDirections, packed, unpacked
+from sketchlearn.features.families import AUTO
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import LogUniform, Probed
 from sketchlearn.features.moments import ColumnMoments, SecondMoments
@@ -49,7 +49,7 @@ def on_sample(
 ) -> Operator:
     """Frequencies for rows like those of a sample; in some directions, if requested or if there are many columns."""
     rows, units, d = sampled.rows, deviations(sampled.rows), sampled.rows.shape[1]
-    wanted = directions_for(sampled.columns, n_directions, in_cells=False)
+    wanted = directions_for(sampled.columns, n_directions)
     if wanted is None or (wanted == AUTO and d <= WIDE):
         return _waves_on_sample(sampled, n_frequencies, wave, seed, units)
     p = DIRECTIONS if wanted == AUTO else whole("n_directions", wanted, most=min(d, MOST_DIRECTIONS))

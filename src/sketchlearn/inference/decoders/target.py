@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
+from sketchlearn.core.errors import InvalidValueError, called, either
+from sketchlearn.features.families import frequencies_instead
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.distributions import FrequencySet, Mixture
 from sketchlearn.sketch.record_weights import distinct_records, effective_records
@@ -196,10 +197,10 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     leaves = sketch.operator.leaves(sketch)
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
-        kind, more = type(sketch.operator).__name__, Parameter("n_frequencies", 1000)
+        kind, again = type(sketch.operator).__name__, frequencies_instead()
         remedies = {
-            "CellSums": f"design it with {Parameter('n_directions', None)}, or fit with {more}",
-            "ExpectedStatistics": f"fit with {more}",
+            "CellSums": f"design it, or fit, with {again}",
+            "ExpectedStatistics": f"fit with {again}",
         }
         remedy = remedies.get(kind, f"use {called('design', 'sample', '...')}")
         found_kind = either(f"is of {kind}", "has none")
