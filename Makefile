@@ -149,7 +149,7 @@ wheels: .venv/installed-wheels
 	$(BIN)/python tests/wheels.py
 
 clean:
-	rm -rf .venv build docs/generated docs/gallery docs/sg_execution_times.rst
+	rm -rf .venv build docs/reference/generated docs/gallery docs/sg_execution_times.rst
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sketchlearn needs Python 3.11 or later")'

@@ -1,4 +1,4 @@
-"""Speed from commit to commit: measures ratios, adds them to benchmarks/history.jsonl, and writes docs/history.md.
+"""Speed from commit to commit: adds ratios to benchmarks/history.jsonl, and writes docs/internals/history.md.
 
     python benchmarks/history.py            # about two minutes, on a machine that does nothing else
     python benchmarks/history.py --page     # writes the page and its picture alone
@@ -31,7 +31,8 @@ import sketchlearn as skl
 from sketchlearn.kernels import dispatch as kernel
 
 HERE = Path(__file__).parent
-RUNS, PAGE, PICTURE = HERE / "history.jsonl", HERE.parent / "docs" / "history.md", HERE.parent / "docs" / "history.png"
+RUNS, PAGE = HERE / "history.jsonl", HERE.parent / "docs" / "internals" / "history.md"
+PICTURE = PAGE.with_suffix(".png")
 SLOWER = 0.85  # Below this share of what it was, a figure is marked.
 WAVES, MILLION, PRODUCT = "features, d = {}, beside NumPy", "a million rows, beside `KMeans()`", "beside `X.T @ X`"
 INTRODUCTION = f"""# Speed from commit to commit

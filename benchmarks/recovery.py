@@ -1,11 +1,11 @@
 """What exact sketches give away: rows that are computed back from them, and whose rows are in them.
 
-python benchmarks/recovery.py --draw docs/recovery.png    # 2.5 minutes of one core; drawing needs matplotlib
+python benchmarks/recovery.py --draw docs/reference/recovery.png    # 2.5 minutes of one core; drawing needs matplotlib
 
 The attacker has the sketch's file, with its operator and its number of records. Rows are uniform in the box of the
 design, and sought by a greedy search and Gauss-Newton steps; the remaining difference shows whether all were found.
 To tell membership, the attacker has a row, and the mean of the features of many rows like it. Of one reading of a
-sensor (docs/sensors.md), he has the packed bits, and seeks values that have the same ones.
+sensor (docs/how-to/sensors.md), he has the packed bits, and seeks values that have the same ones.
 """
 
 from __future__ import annotations

@@ -195,9 +195,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         has the means of these over all records of each cluster; `profiles` tells of them, too. For arrays, tables and
         schemas of any width; rows to predict have them as well, but they do not count.
     n_directions : the k-means of a sample is the pilot, and all rows are summed by its Voronoi cells, in the columns
-        themselves (0) or, of more than 64 columns, in so many principal directions of the sample (see docs/wide.md).
-        "auto": none up to 64 columns, and above as many as held-out rows of the sample ask for. None: random
-        frequencies of all columns, and a decoder.
+        themselves (0) or, of more than 64 columns, in so many principal directions of the sample (see the
+        page "Hundreds of columns"). "auto": none up to 64 columns, and above as many as held-out rows of the sample
+        ask for. None: random frequencies of all columns, and a decoder.
     n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
         Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
         than 1e-5 of the squared error (of the distances, for k-medians), a hundred times at most; once for all else

@@ -117,12 +117,12 @@ def design(
         5000th; all of them where n_rows is not given, few rows of the sample are distinct, or the sample is not
         representative. None means all of them. A number must divide that of the frequencies.
     n_directions : of rows with many columns, in how many directions of the sample clusters are told apart. Their sums
-        of all columns, cell by cell, take the place of frequencies (`CellSums`; see docs/wide.md). "auto" does so for
-        clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless n_frequencies, a wave or
-        subsample or a schema are given; held-out rows of the sample choose the number. 0 means cells in the columns
-        themselves, and None frequencies in all columns. For "moments", a number means second moments in so many
-        principal directions of the sample (`SomeDirections`), for classes of rows with many columns; otherwise they are
-        of all columns. For "generator", as in `SketchGenerator`.
+        of all columns, cell by cell, take the place of frequencies (`CellSums`; see the page "Hundreds of columns").
+        "auto" does so for clusters and for mixtures of spherical or diagonal Gaussians above 64 columns, unless
+        n_frequencies, a wave or subsample or a schema are given; held-out rows of the sample choose the number. 0 means
+        cells in the columns themselves, and None frequencies in all columns. For "moments", a number means second
+        moments in so many principal directions of the sample (`SomeDirections`), for classes of rows with many columns;
+        otherwise they are of all columns. For "generator", as in `SketchGenerator`.
     normalize : divide each row by its length first, as cosine similarity does: for embeddings. Sketches are cells then,
         whatever the number of columns.
     targets : for "kernel", which columns will be predicted from the others: a name, or a list of names or positions.

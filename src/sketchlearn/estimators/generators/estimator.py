@@ -201,9 +201,9 @@ class SketchGenerator(LabelledEstimator):
     n_frequencies : size of the sketch; by default 400 and 100 per column, or per direction.
     n_directions : above 64 columns, the network generates coordinates in so many principal directions of a sample;
         "auto" means 16. Coordinates in further directions, up to 64 in all, are Gaussian given these, and the rest of
-        each column is noise, with the means and variances of all rows (see docs/wide.md). `network_`, `residual_` and
-        `misfit_` are then those of the network's directions alone. None means a network of all columns; so do a schema
-        and a network of your own, unless a number is given.
+        each column is noise, with the means and variances of all rows (see the page "Hundreds of columns"). `network_`,
+        `residual_` and `misfit_` are then those of the network's directions alone. None means a network of all columns;
+        so do a schema and a network of your own, unless a number is given.
     wave : as in `SketchKMeans`.
     random_state : seed of the operator, of the network and of `sample`.
     n_jobs : threads for sketching; None means all cores. Training uses torch's threads.
