@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import sketching  # first: it holds BLAS to one thread
-
+from benchmarks.sketching import beside_numpy as sketching  # first: it holds BLAS to one thread
 from sketchlearn.kernels import dispatch as kernel
 
 # How many times faster than NumPy, by kernel and columns: half of the figures of docs/reference/benchmarks.md.
