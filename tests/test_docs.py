@@ -108,7 +108,7 @@ def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, fragment = link.partition("#")
-        if "://" in link or path == "gallery/index.rst":  # written by `make docs`
+        if "://" in link or path.endswith("gallery/index.rst"):  # written by `make docs`
             continue
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
