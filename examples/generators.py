@@ -1,6 +1,6 @@
 """Rows from a network that never saw one: figure 6.4 of the thesis, from sketches of 1200 numbers.
 
-    python examples/generators.py docs/generators.png
+    python examples/generators.py docs/how-to/generators.png
 
 Above, 100,000 rows each of a spiral, a ring and six Gaussians; below, rows that networks generate, each trained on the
 sketch alone. Needs the extras torch and plot; some minutes.

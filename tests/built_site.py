@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-PAGES = ("index", "tutorials/customers", "trust", "api", "command-reference", "gallery/index", "gpu", "decisions/index")
+PAGES = (
+    *("index", "tutorials/customers", "tutorials/trust", "how-to/gpu", "concepts/index", "reference/api"),
+    *("reference/command-reference", "gallery/index", "decisions/index"),
+)
 WIDTHS = (390, 1280)
-WORD, FOUND_ON = "embeddings", "wide.html"
+WORD, FOUND_ON = "embeddings", "how-to/wide.html"
 UNFETCHED = "Failed to fetch"  # the lines around a word that was found, of pages that are files
 
 

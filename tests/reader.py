@@ -1,4 +1,4 @@
-"""A reader of sketch files that uses the standard library alone, written from docs/file-format.md."""
+"""A reader of sketch files that uses the standard library alone, written from docs/reference/file-format.md."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The kernels give the integers of docs/arithmetic.md, and those are close to the truth."""
+"""The kernels give the integers of docs/reference/arithmetic.md, and those are close to the truth."""
 
 import ctypes
 import functools

@@ -9,8 +9,8 @@ pytest.importorskip("rich")
 
 @pytest.fixture
 def history(monkeypatch):
-    monkeypatch.syspath_prepend("benchmarks")
-    import history
+    monkeypatch.syspath_prepend(".")
+    from benchmarks.speed import history
 
     return history
 

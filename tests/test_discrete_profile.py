@@ -93,7 +93,7 @@ def smallest_exact(epsilon, delta, n):
 
 # The noise on n integers that a record moves by 1 is at most 0.5 % above the smallest discrete Gaussian up to a given
 # epsilon. Beyond that it is more, because noise must be as private as continuous noise at every epsilon, or releases
-# would not add up (docs/privacy.md). The smallest one of a single epsilon and delta need not be.
+# would not add up (docs/reference/privacy.md). The smallest one of a single epsilon and delta need not be.
 UP_TO = {1: 2.0, 2: 2.0, 3: 3.0, 5: 5.0, 8: 10.0, 10: 10.0, 50: 10.0}
 BEYOND = {1: 1.25, 2: 1.08, 3: 1.04, 5: 1.02}
 

@@ -216,8 +216,8 @@ def test_from_the_command_line(tmp_path, monkeypatch):
 
 
 def test_the_benchmark_reads_idx_files(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend("benchmarks")
-    from images import mnist
+    monkeypatch.syspath_prepend(".")
+    from benchmarks.tasks.images import mnist
 
     for name, shape in (("train", (3, 2, 2)), ("t10k", (2, 2, 2))):
         head = np.array([0x803, *shape], ">i4").tobytes()

@@ -72,7 +72,7 @@ def kept_of(X, weights=None, operator=SMALL):
 
 @given(X=row_arrays, data=st.data())
 def test_the_definition(X, data):
-    """All records in order of the priorities that docs/arithmetic.md gives, and the first of them."""
+    """All records in order of the priorities that docs/reference/arithmetic.md gives, and the first of them."""
     weights = data.draw(st.none() | st.lists(st.sampled_from([0, 1, 2, 0.25]), min_size=len(X), max_size=len(X)))
     kept = kept_of(X, weights)
     rows, units, below = twin.kept_rows(SMALL.keeping, X, weights)

@@ -80,7 +80,7 @@ def test_sketches_of_every_operator_are_signed(operator, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_signature_is_what_the_page_says(name):
-    """Checked from docs/file-format.md alone, without the package."""
+    """Checked from docs/reference/file-format.md alone, without the package."""
     data = FILES[name]
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     description = json.loads(header["__metadata__"]["sketchlearn"])

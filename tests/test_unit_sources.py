@@ -188,7 +188,7 @@ def test_queries_whose_order_may_change_are_refused(query):
 
 
 def twin(rows, ids, most):
-    """The chosen rows, row by row, as docs/arithmetic.md says it."""
+    """The chosen rows, row by row, as docs/reference/arithmetic.md says it."""
     found = {}
     for row, text in zip(rows, ids, strict=True):
         digest = hashlib.blake2b(text.encode(), digest_size=16, key=b"sketchlearn unit").digest()

@@ -1,4 +1,4 @@
-"""docs/arithmetic.md in NumPy: the integers that every kernel must give, to the bit."""
+"""docs/reference/arithmetic.md in NumPy: the integers that every kernel must give, to the bit."""
 
 import base64
 import math

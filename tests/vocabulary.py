@@ -1,7 +1,7 @@
 """Where words of our own are left that the field has another word for: `python tests/vocabulary.py [--all]`.
 
-The words are those of docs/glossary.md. A line is listed if it has a word of the left column; decisions and the
-changelog are records, and are left out.
+The words are those of docs/concepts/glossary.md. A line is listed if it has a word of the left column; decisions and
+the changelog are records, and are left out.
 """
 
 import argparse
@@ -47,7 +47,7 @@ WORDS = {
 def files() -> list[Path]:
     """What people read: code, messages and pages."""
     found = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
-    left_out = ("docs/decisions", "docs/generated", "docs/gallery", "docs/glossary.md")
+    left_out = ("docs/decisions", "docs/reference/generated", "docs/gallery", "docs/concepts/glossary.md")
     return [path for path in sorted(found) if not str(path.relative_to(ROOT)).startswith(left_out)]
 
 

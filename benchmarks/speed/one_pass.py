@@ -26,10 +26,9 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from report import add_only, machine, table_of
-
+sys.path.insert(0, str(Path(__file__).parents[2]))
 import sketchlearn as skl
+from benchmarks.support.report import add_only, machine, table_of
 from sketchlearn.features.expected_statistics import Gaussians
 from sketchlearn.inference.distributions import n_parameters
 from sketchlearn.inference.em import MStep, PilotRows

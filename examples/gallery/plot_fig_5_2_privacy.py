@@ -69,7 +69,7 @@ def draw(found):
 # %%
 # The thesis has 100 to 200 draws and gives the mechanism the scale of the frequencies; here are 2 draws, nothing is
 # known but a box, and the design chooses the size for n and epsilon. The effect of m and DPLloyd are in
-# :doc:`/gallery/plot_fig_5_5_size`; ``benchmarks/privacy.py`` has diffprivlib, too.
+# :doc:`/gallery/plot_fig_5_5_size`; ``benchmarks/privacy/beside_peers.py`` has diffprivlib, too.
 if __name__ == "__main__":
     numbers = table()
     print(numbers.to_string(index=False))

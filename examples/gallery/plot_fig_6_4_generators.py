@@ -92,8 +92,8 @@ def draw(n=100_000, max_iter=500, batch_size=400, generated=50_000):
 # The shapes are found, with faint bridges between the six Gaussians: 16, 34 and 15 per cent of the histograms differ,
 # where those of two samples of real rows differ by 2 to 5. That is training cut short, at 500 small steps: with
 # ``table(max_iter=4000, batch_size=1000)``, the defaults of the library and some minutes, networks are as near as real
-# rows or nearly so (:doc:`/generators` has figures). Outliers are few: at most 0.062 per cent of rows lie outside of
-# the picture.
+# rows or nearly so (:doc:`/how-to/generators` has figures). Outliers are few: at most 0.062 per cent of rows lie
+# outside of the picture.
 #
 # The thesis trains seven layers of 10 units on sketches of 10,000 frequencies, for a few minutes; here are three layers
 # of 128 units and 600 frequencies.

@@ -109,7 +109,8 @@ def draw(found):
 #
 # The thesis' network is another one, and it is not said whether means are compared by products or by angles; by
 # products they err more often here. The largest network of the library has 4,096 outputs, so that 4,000 stand for
-# 5,000. Not here: CIFAR-10 (a download; 72.02 in the thesis). MNIST by the library's own rule is in :doc:`/images`.
+# 5,000. Not here: CIFAR-10 (a download; 72.02 in the thesis). MNIST by the library's own rule is in
+# :doc:`/how-to/images`.
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--mnist")

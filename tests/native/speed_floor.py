@@ -1,4 +1,4 @@
-"""Sketching beside NumPy in this run, at least half as good as docs/benchmarks.md says: tests/native/speed_floor.py
+"""Sketching beside NumPy in this run, at least half as good as docs/reference/benchmarks.md says.
 
 The wide net under hot_loops.py: it notices what no instruction shows. Both take turns, and the median of their ratios
 counts, so that a busy machine slows both alike.
@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import sketching  # first: it holds BLAS to one thread
-
+from benchmarks.sketching import beside_numpy as sketching  # first: it holds BLAS to one thread
 from sketchlearn.kernels import dispatch as kernel
 
-# How many times faster than NumPy, by kernel and columns: half of the figures of docs/benchmarks.md.
+# How many times faster than NumPy, by kernel and columns: half of the figures of docs/reference/benchmarks.md.
 FLOORS = {
     "neon": {2: 3.2, 10: 2.5, 64: 1.3, 784: 0.5},
     "avx2": {2: 5.0, 10: 3.4, 64: 1.3, 784: 0.5},
@@ -42,7 +41,7 @@ def ratio(d: int) -> float:
 
 def main() -> int:
     if kernel.active not in FLOORS:
-        print(f"The kernel {kernel.active} has no figures in docs/benchmarks.md: nothing to compare.")
+        print(f"The kernel {kernel.active} has no figures in docs/reference/benchmarks.md: nothing to compare.")
         return 0
     slow = 0
     for d, floor in FLOORS[kernel.active].items():
@@ -51,7 +50,7 @@ def main() -> int:
         print(f"{kernel.active}, d = {d}: {found:.1f} times as fast as NumPy, at least {floor:g} asked")
     if slow:
         print(
-            "Sketching is far slower than docs/benchmarks.md says (above): make benchmark measures it in full.",
+            "Sketching is far slower than docs/reference/benchmarks.md says: make benchmark measures it in full.",
             file=sys.stderr,
         )
     return bool(slow)

@@ -99,8 +99,9 @@ class Rules:
     silent_seconds : after how long without a report a sender counts as silent.
     alarm_level : the proportion of epochs that may raise a false alarm.
     webhook : a URL that alarms are sent to.
-    hidden : "first" or "second" of two collectors with secure aggregation (docs/hidden_sums.md); None otherwise. It
-        cannot be changed later. `min_reports` is then the minimum, and `records_per_report` must be given.
+    hidden : "first" or "second" of two collectors with secure aggregation (the page "Sums that hide their parts"); None
+        otherwise. It cannot be changed later. `min_reports` is then the minimum, and `records_per_report` must be
+        given.
     noise_epsilon, noise_parties : distributed noise generation: each report has a share of the noise; None if reports
         are exact.
     epsilon, delta : the budget of all private releases together; None keeps count without a limit.

@@ -1,7 +1,7 @@
 """The container of saved sketches: a safetensors file with one JSON entry and a digest of every byte.
 
 The digest detects damage; signatures (signatures.py) detect forgery. Nothing in a file is executed.
-docs/file-format.md describes the format for readers in other languages.
+docs/reference/file-format.md describes the format for readers in other languages.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ MOST_NESTED = 8
 # JSON forms in JSON forms: operators, which contain distributions, or a schema and its columns.
 MOST_NESTED_FORMS = 3 * MOST_NESTED
 
-# A sketch of fewer records gives them back: benchmarks/recovery.py tells whether a row is among so many, with an AUC
-# of 0.8 to 0.99.
+# A sketch of fewer records gives them back: benchmarks/privacy/recovery.py tells whether a row is among so many, with
+# an AUC of 0.8 to 0.99.
 FEW_RECORDS = 100
 
 TENSOR_COPIES = 4  # Bytes of a file, the arrays that are read, those of a sketch, and room to check them.

@@ -2,8 +2,8 @@
 
 The bits come from the counter-based generator Philox 4x64, whose stream is fixed by its publication (Salmon et al.
 2011). All derived numbers use only additions, multiplications, divisions and square roots in a fixed order, which
-IEEE 754 defines to the last bit: no logarithm and no normal distribution of a library. docs/arithmetic.md gives the
-definition.
+IEEE 754 defines to the last bit: no logarithm and no normal distribution of a library.
+docs/reference/arithmetic.md gives the definition.
 """
 
 from __future__ import annotations

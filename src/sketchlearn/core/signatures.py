@@ -1,7 +1,8 @@
 """Ed25519 signatures over every byte of a file, and files of keys.
 
 The digest of a file detects damage, not forgery: whoever changes the file can write a new digest. A signature is made
-with a private key and checked with the public one, which cannot make any. docs/file-format.md says what is signed.
+with a private key and checked with the public one, which cannot make any.
+docs/reference/file-format.md says what is signed.
 """
 
 from __future__ import annotations

@@ -496,9 +496,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     bounds : lowest and highest value of each column, for one Gaussian per class, as in `SketchPCA`.
     features : the operator of the sketches, such as `ConvolutionalFeatures` for images. It determines the rule. None
         means that an operator is designed on a sample of the rows.
-    n_directions : above 64 columns, the number of directions of a sample in which rows are classified (see
-        docs/wide.md). "auto" means the number with the least cross-validation error, at most 16 for rules other than
-        one Gaussian per class. A number applies to any columns. None means all columns, as do `bounds` and a schema.
+    n_directions : above 64 columns, the number of directions of a sample in which rows are classified (see the
+        page "Hundreds of columns"). "auto" means the number with the least cross-validation error, at most 16 for
+        rules other than one Gaussian per class. A number applies to any columns. None means all columns, as do
+        `bounds` and a schema.
     random_state : seed of the operator and of the search.
     n_jobs, device, verbose, schema : as in `SketchKMeans`; the schema is that of the features.
 

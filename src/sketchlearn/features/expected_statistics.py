@@ -6,7 +6,7 @@ Of each row, by native kernels, in float32:
     u_j = c_j + G_j v                                   whitened coordinates, over the reach; |u_j| is at most 1
     r_j = exp(a_j + b_j u_j . u_j) over their sum       responsibilities, in steps of 2^-22, which add up to 1
 
-and r_j, r_j u_j and r_j u_j u_j' are added up, in steps of 2^-22. docs/arithmetic.md has all of it.
+and r_j, r_j u_j and r_j u_j u_j' are added up, in steps of 2^-22. docs/reference/arithmetic.md has all of it.
 """
 
 from __future__ import annotations

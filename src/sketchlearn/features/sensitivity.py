@@ -1,4 +1,4 @@
-"""Sensitivity: how far one record can move the integers of a sketch. docs/privacy.md derives each bound."""
+"""Sensitivity: how far one record can move the integers of a sketch. docs/reference/privacy.md derives each bound."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from sketchlearn.features.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
-FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/arithmetic.md promises 2^-19 of a unit.
+FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/reference/arithmetic.md promises it.
 SERIES_ERROR = 4  # The same of a series, with room: 16 harmonics, two roundings of at most 1/16 each.
 GRID_POINTS = 2**16  # phases at which a series is looked at for its bounds
 Number = complex  # the fields named complex hide the type

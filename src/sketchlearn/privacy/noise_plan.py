@@ -20,7 +20,7 @@ from sketchlearn.privacy.noise_shares import DiscreteLaplaceShare
 from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger, PartNoise, check_neighbors
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
 
-# Shares of the budget; docs/privacy.md has the measurements behind them.
+# Shares of the budget; docs/reference/privacy.md has the measurements behind them.
 COUNT_SHARE = 0.02  # The count is one number of sensitivity 1, beside sums of hundreds.
 HISTOGRAM_SHARE = 0.15  # Of the budget for sums, where histograms stand beside other parts.
 MOMENT_SHARE = 0.15  # Of the same, for moments beside histograms and Fourier features, which they help to decode.

@@ -39,7 +39,8 @@ def privatize(
     """A differentially private release of an exact sketch: sums and count with integer noise.
 
     Whatever is learned from the release is private, too. A record is one row of weight 1 or, of a sketch that was made
-    with `unit=` and `rows_per_unit=`, all rows of a unit. docs/privacy.md says what is guaranteed, and what is not.
+    with `unit=` and `rows_per_unit=`, all rows of a unit. The page "Private releases" says what is guaranteed,
+    and what is not.
 
     Parameters
     ----------
@@ -48,10 +49,10 @@ def privatize(
     delta : 0 gives pure epsilon by discrete Laplace noise; more gives (epsilon, delta) by discrete Gaussian noise,
         which is much smaller for many frequencies. Far below one over the number of records.
     neighbors : "add-remove" hides whether any one record is there; "replace" hides its values, at up to twice the
-        noise: Fourier features cost twice, moments hardly more (docs/privacy.md).
+        noise: Fourier features cost twice, moments hardly more.
     count_share : the count's share of the budget.
     shares : the shares of other parts, such as {Histograms: 0.3}; parts that are not named share the rest as they
-        do without. They are shares of the whole budget: of epsilon or, with delta > 0, of mu^2 (docs/privacy.md).
+        do without. They are shares of the whole budget: of epsilon or, with delta > 0, of mu^2.
         `skl.privacy.forecast` shows what noise a split gives, before anything is spent.
     already : the ledger of earlier releases of any of these records, or a private sketch that has it: both are paid.
         Releases in this process are known without it if there is a budget.

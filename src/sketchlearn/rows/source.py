@@ -41,7 +41,7 @@ def source(
         Arrow tables, batches, readers and datasets, DuckDB relations, and all that has `__arrow_c_stream__`; paths of
         .npy, .npz, .csv, .tsv, .jsonl, .parquet, .arrow, .feather, .ipc and .xlsx files, of folders of them, and
         patterns such as "data/*.parquet"; tables of databases, "sqlite:shop.db?table=orders" and
-        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. See docs/sources.md.
+        "duckdb:shop.duckdb?table=orders"; lists and iterables of all these. See the page "Sources".
     columns : names of the columns to read, in this order, or positions where there are no names; None means all.
     nulls : "error" refuses rows with missing values; "drop" leaves them out, and those with infinite ones, and counts
         them in `dropped`.

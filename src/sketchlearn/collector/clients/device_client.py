@@ -10,7 +10,7 @@ it. If anything fails in between, the next run sends it again, with the same id 
 counts it once.
 
 sketchlearn.collector.clients.device_designs writes the design for devices. The bits are exactly those of
-`operator.pack`: float32 arithmetic as docs/arithmetic.md says, done here in integers and float64.
+`operator.pack`: float32 arithmetic as docs/reference/arithmetic.md says, done here in integers and float64.
 """
 
 from __future__ import annotations

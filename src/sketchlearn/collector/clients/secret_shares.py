@@ -3,8 +3,8 @@
 The integers of a sketch, its sums and its count, are a vector v modulo 2^64. One share r is expanded from a seed, the
 other is v - r. Each of them is uniform whatever v is; over all reports, sum (v - r) + sum r = sum v, exactly.
 
-One message goes to the first collector: v - r, and the seed, encrypted for the second collector. docs/hidden_sums.md
-says who can learn what.
+One message goes to the first collector: v - r, and the seed, encrypted for the second collector.
+docs/how-to/hidden-sums.md says who can learn what.
 """
 
 from __future__ import annotations

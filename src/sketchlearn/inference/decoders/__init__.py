@@ -12,7 +12,7 @@ from sketchlearn.inference.decoders.points import centroids
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target
 
-#: decoders by name; docs/decoders.md says when to use which
+#: decoders by name; docs/concepts/decoders.md says when to use which
 NAMED: dict[str, Decoder] = {
     "auto": ClOmpr(other=ClAmp()),
     "ompr": ClOmpr(),

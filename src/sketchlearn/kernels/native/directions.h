@@ -35,7 +35,7 @@ std::vector<S> in_panels(const Kernel& kernel, int64_t count, int64_t lanes, int
   return panels;
 }
 
-// How rows become whole numbers v, and places y of those, docs/arithmetic.md.
+// How rows become whole numbers v, and places y of those, docs/reference/arithmetic.md.
 class Directions {
  public:
   struct Given {

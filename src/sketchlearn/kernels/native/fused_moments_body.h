@@ -3,8 +3,8 @@
 //
 // A sum starts at 1.5 * 2^52 and stays between 2^52 and 2^53, where float64 holds the integers and nothing between them:
 // so every addition rounds its product to the nearest integer, whatever the sum. A product half-way between two integers
-// would go to the even sum, and the order of records would matter; but the last bit of every factor is set (docs/
-// arithmetic.md), and then no product is half-way.
+// would go to the even sum, and the order of records would matter; but the last bit of every factor is set
+// (docs/reference/arithmetic.md), and then no product is half-way.
 constexpr int kFusedRows = kLanes == 16 ? 8 : 4;         // a tile of products: so many rows of the matrix,
 constexpr int kFusedColumns = kMomentsPadding;           // and so many columns
 constexpr int kFusedVectors = kFusedColumns / kDoubles;

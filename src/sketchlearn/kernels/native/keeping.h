@@ -9,7 +9,7 @@
 namespace sketchlearn {
 
 // priority = u / ((1 + sum over k of ((x_k - center_k) * scale_k)^2) / 2), u uniform in (0, 1] by a hash of the row;
-// u - 1 for rows whose hash is among the certain ones (sorted). docs/arithmetic.md gives the operations.
+// u - 1 for rows whose hash is among the certain ones (sorted). docs/reference/arithmetic.md gives the operations.
 struct KeepingRule {
   const double *center, *scale;
   int64_t n_features;

@@ -2,7 +2,7 @@
 //
 // Included by exactly one translation unit per instruction set, inside its anonymous namespace, so that no code
 // compiled for a wider machine can be linked into a narrower path. Every function is one IEEE operation per lane:
-// docs/arithmetic.md rests on that.
+// docs/reference/arithmetic.md rests on that.
 #if defined(SKETCHLEARN_AVX512)
 constexpr int kLanes = 16, kTileRows = 12, kTileVectors = 2;
 #elif defined(SKETCHLEARN_AVX2)

@@ -1,5 +1,5 @@
-// Sums of all columns, cell by cell (docs/arithmetic.md). All numbers before the sums are whole and below 2^53, so that
-// float64 adds them up exactly, in any order.
+// Sums of all columns, cell by cell (docs/reference/arithmetic.md). All numbers before the sums are whole and below
+// 2^53, so that float64 adds them up exactly, in any order.
 #include "device.h"
 #include "rows_at_device.h"
 

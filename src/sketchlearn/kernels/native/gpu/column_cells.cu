@@ -1,4 +1,5 @@
-// Sums of rows by Voronoi cell in the columns themselves (docs/arithmetic.md): the operations of cells_body.h.
+// Sums of rows by Voronoi cell in the columns themselves (docs/reference/arithmetic.md): the operations of
+// cells_body.h.
 #include "device.h"
 #include "rows_at_device.h"
 

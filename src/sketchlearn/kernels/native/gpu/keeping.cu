@@ -1,5 +1,5 @@
-// Rows that may be kept beside a sketch: those of a priority below a limit (docs/arithmetic.md), found here and judged by the
-// processor once more, which then has only them to look at.
+// Rows that may be kept beside a sketch: those of a priority below a limit (docs/reference/arithmetic.md), found here
+// and judged by the processor once more, which then has only them to look at.
 #include "device.h"
 #include "rows_at_device.h"
 

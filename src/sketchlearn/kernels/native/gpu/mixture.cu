@@ -1,4 +1,5 @@
-// Expected statistics of a mixture of Gaussians (docs/arithmetic.md): the operations of mixture_body.h, row by row.
+// Expected statistics of a mixture of Gaussians (docs/reference/arithmetic.md): the operations of mixture_body.h, row
+// by row.
 #include "device.h"
 #include "rows_at_device.h"
 

@@ -1,5 +1,5 @@
-// First and second moments of y = (x - center) / bound, in float64 (docs/arithmetic.md): products of columns j and k <= j, and
-// of column j with a column of ones. A block has a square of products, a thread 4 x 4 of them.
+// First and second moments of y = (x - center) / bound, in float64 (docs/reference/arithmetic.md): products of columns
+// j and k <= j, and of column j with a column of ones. A block has a square of products, a thread 4 x 4 of them.
 #include "device.h"
 #include "rows_at_device.h"
 #include "products.h"
