@@ -207,6 +207,7 @@ def _of_schema(data: bytes) -> Facts:
 
 
 def _of_operator(operator: Operator) -> Facts:
+    from sketchlearn.features.abilities import Ability
     from sketchlearn.features.fourier import FourierFeatures
     from sketchlearn.inference.errors.kernel_bounds import kernel_in_words
 
@@ -214,12 +215,15 @@ def _of_operator(operator: Operator) -> Facts:
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
         "words": operator.in_words,
+        "answers": [ability.answers for ability in Ability if ability in operator.abilities],
         **facts,
         "n_features": operator.n_features,
         "identity": operator.identity,
     }
     identity = f"{operator.identity} (SHA-256; equal operators have the same)"
     rows = [("operator", operator.in_words), *columns, ("operator digest", identity)]
+    if answers := ", ".join(figures["answers"]):
+        rows.insert(1, ("answers", answers))
     if (waves := operator.part(FourierFeatures)) is not None:
         rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units

@@ -14,7 +14,7 @@ from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, called
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import FittedModel, model_array
@@ -22,6 +22,7 @@ from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.design.column_ranges import box, keeping_rows
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.principal_components import LinearCoordinates, upright
+from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.composed import Concatenated, concatenate
 from sketchlearn.features.cumulants import CumulantFeatures
@@ -30,7 +31,7 @@ from sketchlearn.features.operator import Operator
 from sketchlearn.inference.decoders.loop import Progress
 from sketchlearn.inference.errors.influence import SampledRows, errors_by_draws
 from sketchlearn.inference.errors.values import ErrorBars
-from sketchlearn.inference.moments import Moments, needed_part
+from sketchlearn.inference.moments import Moments
 from sketchlearn.sketch.sums import Sketch
 
 LARGEST_TURN = 0.35  # of a component towards another: beyond it, one step from the operator's components is too rough
@@ -39,11 +40,6 @@ GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussi
 MOST_MISSED_VARIANCE = 1e-6  # in directions that the operator does not see, relative to the total
 RANDOM_STARTS = 8  # rotations
 RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
-
-
-def _needed() -> str:
-    design = called("skl.design", "rows", task="ica")
-    return f"ICA needs a sketch of second moments beside cumulant features ({design})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +76,7 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     nearest rotation is taken, columns weighted by how exactly they are known.
     """
     moments, _ = Moments.of(sketch, "ICA").floored()
-    part = needed_part(sketch, CumulantFeatures, _needed())
+    part = needed_part(sketch, Ability.INDEPENDENT_COMPONENTS, "ICA")
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
@@ -316,7 +312,7 @@ def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Genera
     errors = {"mean_": np.sqrt(sample.variances(sample.rows - Moments.of(sketch, "ICA").mean))}
     if found.far:
         return ErrorBars(errors, "the operator was designed for other components: design it on rows from all over")
-    parts: Any = [needed_part(sketch, kind, _needed()) for kind in (SecondMoments, CumulantFeatures)]
+    parts: Any = [needed_part(sketch, kind, "ICA") for kind in (Ability.MOMENTS, Ability.INDEPENDENT_COMPONENTS)]
     moments, cumulants = (part.operator for part in parts)
     mean = np.concatenate([part.mean for part in parts])
     if len(mean) > MOST_FEATURES:

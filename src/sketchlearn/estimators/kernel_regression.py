@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.values import positive, whole
 from sketchlearn.estimators.base.estimator import model_attribute
@@ -27,12 +26,13 @@ from sketchlearn.estimators.base.supervised import (
 from sketchlearn.estimators.design.column_ranges import box, checked_bounds, origin_of
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
+from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.composed import SomeColumns
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian, Probed
 from sketchlearn.features.products import FeatureMoments
 from sketchlearn.files.sketches import operator_from
-from sketchlearn.inference.moments import Moments, needed_part
+from sketchlearn.inference.moments import Moments
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.sketch.sums import Sketch
@@ -380,11 +380,6 @@ class Trial:
         return RidgePath(features.T @ features / n, crosses, self.targets.var(axis=0), n), units
 
 
-def _need() -> str:
-    design = called("skl.design", "rows", task="kernel")
-    return f"a kernel regression needs a sketch of features' products with the target ({design})"
-
-
 @dataclass(eq=False, repr=False)
 class SketchKernelRegressor(NumberEstimator):
     """Kernel ridge regression from one pass over the rows, or from a sketch alone: an estimate of E[y | x].
@@ -456,7 +451,7 @@ class SketchKernelRegressor(NumberEstimator):
         The targets are the columns that the features do not use; other `targets` are refused.
         """
         state = self._state_of(sketch)
-        part = needed_part(sketch, FeatureMoments, _need())
+        part = needed_part(sketch, Ability.KERNEL_REGRESSIONS, "a kernel regression")
         operator: FeatureMoments = part.operator  # type: ignore[assignment]
         found = targets_of(operator)
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
@@ -485,7 +480,7 @@ class SketchKernelRegressor(NumberEstimator):
         return FeatureMoments(some, bound=plain(reach), center=plain(center)).with_origin(origin)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002
-        part, table = needed_part(state.sketch, FeatureMoments, _need()), state.table
+        part, table = needed_part(state.sketch, Ability.KERNEL_REGRESSIONS, "a kernel regression"), state.table
         operator: FeatureMoments = part.operator  # type: ignore[assignment]
         moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
         problem = KernelProblem.of(moments, operator, table.targets)
@@ -513,7 +508,8 @@ def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
     seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
     found = tuple(i for i in range(operator.n_features) if i not in seen)
     if not found:
-        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {_need()}")
+        made = Ability.KERNEL_REGRESSIONS.made
+        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {made}")
     return found
 
 

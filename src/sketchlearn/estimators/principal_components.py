@@ -23,6 +23,7 @@ from sketchlearn.estimators.base.model import Document, FittedModel, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.design.column_ranges import box, keeping_rows, origin_of, radius, second_moments
 from sketchlearn.estimators.design.frequencies import plain
+from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.composed import concatenate
 from sketchlearn.features.moments import ColumnMoments, SecondMoments
@@ -31,7 +32,7 @@ from sketchlearn.features.quadratic import QuadraticFeatures
 from sketchlearn.inference.errors.components import MOST_RESIDUAL, ComponentErrors, CompressiveErrors
 from sketchlearn.inference.errors.influence import SampledRows, least_rows
 from sketchlearn.inference.errors.values import ErrorBars
-from sketchlearn.inference.moments import Moments, needed_part, part_of
+from sketchlearn.inference.moments import Moments, part_of
 from sketchlearn.sketch.sums import Sketch
 
 
@@ -188,15 +189,6 @@ CONSTANT = "all rows are equal: there is no direction in which they vary"
 NOISE_EDGE_FACTOR = 2.0
 
 
-def _need() -> str:
-    made = either(
-        "skl.features.SecondMoments), or of QuadraticFeatures beside ColumnMoments, which give the mean "
-        "(skl.features.concatenate([...]))",
-        "sketchlearn design --task moments)",
-    )
-    return f"PCA needs a sketch of second moments ({made}"
-
-
 @dataclass(frozen=True, eq=False)
 class Subspace(FittedModel):
     """The directions of largest variance."""
@@ -268,7 +260,7 @@ def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.ra
         return errors.error_bars(unbiased)
     if sketch.ledger is not None:
         return ErrorBars(withheld="private random projections do not determine them: sketch second moments")
-    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
+    squares, columns = _projections(sketch)
     away, power = np.split(columns.mean, 2)
     own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
     if sample is not None and n_rows < columns.count:
@@ -298,9 +290,16 @@ def _slopes(moments: Moments, found: Subspace) -> Double:
     return np.where(above, away**2 / np.where(above, away**2 - edges**2 / 4, 1.0), np.nan)
 
 
+def _projections(sketch: Sketch) -> tuple[Sketch, Sketch]:
+    """The random projections, and the moments of columns beside them."""
+    columns = part_of(sketch, ColumnMoments)
+    ability = Ability.MOMENTS if columns is None else Ability.PROJECTED_COMPONENTS
+    return needed_part(sketch, ability, "PCA"), sketch if columns is None else columns
+
+
 def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str], None] | None) -> Subspace:
     """So many directions, from random projections."""
-    squares, columns = (needed_part(sketch, kind, _need()) for kind in (QuadraticFeatures, ColumnMoments))
+    squares, columns = _projections(sketch)
     if wanted is None or wanted < 1:
         raise InvalidValueError(
             "is required here", "random projections determine only a few components", parameter="n_components"

@@ -28,8 +28,8 @@ from sketchlearn.estimators.base.model import Document, FittedModel, arrays, mod
 from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.column_ranges import fourth_moments
 from sketchlearn.estimators.principal_components import upright
+from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.moments import VeroneseMoments
-from sketchlearn.inference.moments import needed_part
 from sketchlearn.sketch.sums import Sketch
 
 Index = NDArray[np.intp]
@@ -458,9 +458,7 @@ def union_of_subspaces(
     sketch: Sketch, dimensions: Sequence[int], rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> Subspaces:
     """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
-    made = either("skl.features.VeroneseMoments", "sketchlearn design --task subspaces")
-    need = f"subspace clusters need a sketch of fourth moments ({made})"
-    problem = _Problem(needed_part(sketch, VeroneseMoments, need), dimensions)
+    problem = _Problem(needed_part(sketch, Ability.SUBSPACES, "a model of subspaces"), dimensions)
     rounds = [problem.search(rng)]
     while not problem.settled(rounds, progress) and len(rounds) < MOST_ROUNDS:
         rounds.append(problem.search(rng, loose=True))

@@ -29,6 +29,7 @@ from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
 from sketchlearn.features.directions import (
     MOST_CELLS,
@@ -93,6 +94,7 @@ class CellSums(CountingOperator, Directed):
     ([0.5, 0.5], [0.0, 1.0])
     """
 
+    abilities = frozenset({Ability.CLUSTERS, Ability.PROFILES})
     _omitted: ClassVar[dict[str, Any]] = {
         "columns": None,
         "outside": CLIP,

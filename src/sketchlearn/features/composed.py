@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import MOST_NESTED, Cost
 from sketchlearn.core.values import listed, shortened, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_column_numbers, check_columns
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator
@@ -164,6 +165,10 @@ class Concatenated(Composed, CountingOperator):
 
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         return replace(self, parts=tuple(part.with_columns(columns) for part in self.parts))
+
+    @property
+    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
+        return frozenset().union(*(part.abilities for part in self.parts))
 
     def part(self, kind: type[Kind]) -> Kind | None:
         return next((found for own in self.parts if (found := own.part(kind)) is not None), None)
@@ -395,6 +400,10 @@ class SomeColumns(Selecting):
     @property
     def in_words(self) -> str:
         return f"of {len(self.which):,} of {self.n_features:,} columns: {self.inner.in_words}"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
+        return self.inner.abilities
 
     def part(self, kind: type[Kind]) -> Kind | None:
         return super().part(kind) or self.inner.part(kind)

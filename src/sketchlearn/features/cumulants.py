@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.values import listed, number, positive
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, Blockwise
 from sketchlearn.features.sensitivity import Sensitivity
 
@@ -50,6 +51,7 @@ class CumulantFeatures(Blockwise):
     (8,)
     """
 
+    abilities = frozenset({Ability.INDEPENDENT_COMPONENTS})
     _: KW_ONLY
     unmixing: tuple[tuple[float, ...], ...]
     frequencies: tuple[float, ...]

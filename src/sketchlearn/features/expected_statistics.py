@@ -23,6 +23,7 @@ from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import listed, number, shortened
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, Boxed
 from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
 from sketchlearn.features.operator import CountingOperator
@@ -196,6 +197,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     ([0.5, 0.5], [[-4.5], [5.0]], [[0.25], [1.0]])
     """
 
+    abilities = frozenset({Ability.MIXTURES})
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP, "keeping": None, "ridge": None}
     components: str = field(kw_only=True)
     covariances: str = field(default="diag", kw_only=True)

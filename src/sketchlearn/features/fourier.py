@@ -17,6 +17,7 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
 from sketchlearn.core.values import shortened, truth, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_units
 from sketchlearn.features.frequencies import Law
 from sketchlearn.features.operator import CountingOperator
@@ -67,6 +68,9 @@ class FourierFeatures(CountingOperator, Projected):
     True
     """
 
+    abilities = frozenset(
+        {Ability.CLUSTERS, Ability.MIXTURES, Ability.COMPARISONS, Ability.DENSITIES, Ability.MARGINALS}
+    )
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
     _describe_sample = ("outline",)
     n_features: int

@@ -15,6 +15,7 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_columns
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.features.provenance import Origin
@@ -52,6 +53,7 @@ class Histograms(Operator):
     [[0, 1, 2, 1], [1, 2, 1]]
     """
 
+    abilities = frozenset({Ability.MARGINALS})
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None}
     n_features: int
     _: KW_ONLY

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, Blockwise, Boxed
 from sketchlearn.features.composed import Mapped
 from sketchlearn.features.sensitivity import Sensitivity
@@ -102,6 +103,7 @@ class SecondMoments(BoxedMoments):
     (array([2., 3.]), array([[ 5.,  7.], [ 7., 10.]]))
     """
 
+    abilities = frozenset({Ability.MOMENTS})
     _omitted: ClassVar[dict[str, Any]] = {**BoxedMoments._omitted, "rounding": TWICE}
     rounding: str = field(default=ONCE, kw_only=True)
 
@@ -215,6 +217,8 @@ class VeroneseMoments(Mapped, Boxed):
     >>> second.round(4).tolist(), fourth[0, 0, 1, 1].round(4)
     ([[5.0, 7.0], [7.0, 10.0]], np.float64(74.0))
     """
+
+    abilities = frozenset({Ability.SUBSPACES})
 
     def __post_init__(self) -> None:
         whole("n_features", self.n_features, most=MOST_VERONESE_COLUMNS)

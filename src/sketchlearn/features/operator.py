@@ -18,6 +18,7 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import truth
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.accumulation import (
     packed_rows,
     private_bits,
@@ -60,6 +61,8 @@ class Operator(WithOrigin, ABC):
     """A map from one record to a vector of integers, which stand for features."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    #: what its sketches can answer
+    abilities: frozenset[Ability] = frozenset()
     n_features: int
     columns: tuple[str, ...] | None
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, check_column_numbers
 from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, renumbered
 from sketchlearn.features.fourier import FourierFeatures
@@ -292,6 +293,7 @@ class FeatureMoments(Crossed, Mapped):
     ((23,), (23, 23), True)
     """
 
+    abilities = frozenset({Ability.KERNEL_REGRESSIONS})
     _omitted: ClassVar[dict[str, Any]] = {"outside": REFUSE}
     crossed: Operator
     _: KW_ONLY

@@ -15,6 +15,7 @@ from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import REFUSE, Bounded, larger_bound
 from sketchlearn.features.projected import Projected, float32_cost
 from sketchlearn.features.sensitivity import Sensitivity
@@ -155,6 +156,7 @@ class QuadraticFeatures(Bounded, Projected):
     (20,)
     """
 
+    abilities = frozenset({Ability.PROJECTED_COMPONENTS})
     n_features: int
     n_directions: int
     _: KW_ONLY

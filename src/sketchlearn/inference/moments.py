@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.operator import Operator
@@ -110,7 +110,7 @@ class Moments:
     @classmethod
     def of(cls, sketch: Sketch, task: str) -> Moments:
         """The moments in a sketch of second moments, or of several operators of which one is that."""
-        part = needed_part(sketch, SecondMoments, _needed(task))
+        part = needed_part(sketch, Ability.MOMENTS, task)
         operator: SecondMoments = part.operator  # type: ignore[assignment]
         away, products = operator.split(part.mean)
         count = float(part.count)
@@ -148,21 +148,3 @@ class Moments:
 def part_of(sketch: Sketch, kind: type[Operator]) -> Sketch | None:
     """The sketch itself, or the part of a concatenated one, whose operator is of this kind."""
     return next((part for part in sketch.operator.leaves(sketch) if isinstance(part.operator, kind)), None)
-
-
-def _needed(task: str) -> str:
-    kind = "ica" if task == "ICA" else "moments"
-    more = either("", " and cumulants") if kind == "ica" else ""
-    made = either("skl.features.SecondMoments", f"sketchlearn design --task {kind}")
-    return f"{task} needs a sketch of second moments{more} ({made})"
-
-
-def needed_part(sketch: Sketch, kind: type[Operator], need: str) -> Sketch:
-    """The same, where `need` says what a task needs: refuses a sketch without it, or without records."""
-    part = part_of(sketch, kind)
-    if part is None:
-        found = either(f"is of {type(sketch.operator).__name__}", "has none")
-        raise InvalidValueError(f"{need}, but the sketch {found}")
-    if not part.units:
-        raise ValueError("the sketch is empty: add records before learning from it")
-    return part

@@ -197,14 +197,12 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     leaves = sketch.operator.leaves(sketch)
     found = [(leaf, leaf.operator) for leaf in leaves if isinstance(leaf.operator, FourierFeatures)]
     if len(found) != 1:
-        kind, again = type(sketch.operator).__name__, frequencies_instead()
-        remedies = {
-            "CellSums": f"design it, or fit, with {again}",
-            "ExpectedStatistics": f"fit with {again}",
-        }
-        remedy = remedies.get(kind, f"use {called('design', 'sample', '...')}")
-        found_kind = either(f"is of {kind}", "has none")
-        raise InvalidValueError(f"a sketch of Fourier features is needed, but this one {found_kind}", remedy)
+        kind = type(sketch.operator).__name__
+        remedy = f"use {called('design', 'sample', '...')}"
+        if kind in ("CellSums", "ExpectedStatistics"):
+            remedy = f"design it, or fit, with {frequencies_instead()}"
+        has = either(f"is of {kind}", "has none")
+        raise InvalidValueError(f"a sketch of Fourier features is needed, but this one {has}", remedy)
     if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
     return found[0]
