@@ -45,9 +45,9 @@ ptx-check:
 
 # Sketches on a GPU beside the processor's, byte by byte, and how fast they are; says so where there is none.
 gpu: .venv/installed-test
-	$(BIN)/python tests/gpu.py
+	$(BIN)/python tests/soak/gpu.py
 	if command -v compute-sanitizer; then for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 \
-	  $(BIN)/python tests/gpu.py --few || exit 1; done; \
+	  $(BIN)/python tests/soak/gpu.py --few || exit 1; done; \
 	else echo "compute-sanitizer is not installed: memory and races are not checked"; fi
 	$(BIN)/python benchmarks/sketching/gpu.py
 
@@ -57,39 +57,39 @@ exhaustive: .venv/installed-test
 
 # One table of a million rows through every source, block size, the command line, Dask and Spark: to the same bytes.
 everywhere: .venv/installed-test
-	$(BIN)/python tests/everywhere.py --rows $(or $(ROWS),1000000)
+	$(BIN)/python tests/soak/everywhere.py --rows $(or $(ROWS),1000000)
 
 # A checkpointed run killed 50 times at random moments: the same bytes in the end.
 kill: .venv/installed-test
-	$(BIN)/python tests/kill.py --times $(or $(KILLS),50)
+	$(BIN)/python tests/soak/kill.py --times $(or $(KILLS),50)
 
 # 1000 devices, 20,000 reports, a server that is killed 20 times: the sum of all rows to the bit, on SQLite and on
 # PostgreSQL (Debian's package).
 FLEET = --devices $(or $(DEVICES),1000) --reports $(or $(REPORTS),20000) --kills $(or $(KILLS),20)
 fleet: .venv/installed-test
-	$(BIN)/python tests/fleet.py $(FLEET)
-	$(BIN)/python tests/fleet.py $(FLEET) --postgresql
+	$(BIN)/python tests/soak/fleet.py $(FLEET)
+	$(BIN)/python tests/soak/fleet.py $(FLEET) --postgresql
 
 # Requests at random against a collector's OpenAPI document, ours and Schemathesis', and changed bodies: no 500, no
 # growth. Schemathesis sends at most EXAMPLES requests for each route in each of its phases.
 collector-fuzz: .venv/installed-test .venv/installed-schemathesis
-	$(BIN)/python tests/collector_fuzz.py --requests $(or $(REQUESTS),100000)
-	$(BIN)/python tests/collector_schemathesis.py --examples $(or $(EXAMPLES),100)
+	$(BIN)/python tests/soak/collector_fuzz.py --requests $(or $(REQUESTS),100000)
+	$(BIN)/python tests/soak/collector_schemathesis.py --examples $(or $(EXAMPLES),100)
 
 # What a million numbers that were released with noise tell about one record, per mechanism and per claim of a ledger;
 # what neighboring inputs of the public entry points tell; releases that are killed 50 times; an adversary of 10^5
 # random steps, and one against a collector: two hours. RELEASES, STEPS, NUMBERS and KILLS make it shorter.
 audit: .venv/installed-test
-	$(BIN)/python tests/audit.py $(or $(NUMBERS),1000000)
-	$(BIN)/python tests/audit_claims.py $(or $(NUMBERS),1000000)
-	$(BIN)/python tests/audit_entries.py --releases $(or $(RELEASES),2000)
-	KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/test_adversary.py -k kill
-	STEPS=$(or $(STEPS),100000) $(BIN)/python -m pytest -q -s tests/test_release_states.py tests/test_collector_states.py
+	$(BIN)/python tests/soak/audit.py $(or $(NUMBERS),1000000)
+	$(BIN)/python tests/soak/audit_claims.py $(or $(NUMBERS),1000000)
+	$(BIN)/python tests/soak/audit_entries.py --releases $(or $(RELEASES),2000)
+	KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -q tests/attacks/test_adversary.py -k kill
+	STEPS=$(or $(STEPS),100000) $(BIN)/python -m pytest -q -s tests/privacy/test_release_states.py tests/collector/test_collector_states.py
 
 # Forged sketches, designs, models, schemas, bits and reports: each is loaded or refused, below 2 s and 300 MB. About
 # 6 ms a file, 1.7 hours of one core, on all cores at once; FILES=20000 takes two minutes, and SEED another draw.
 fuzz: .venv/installed-test
-	$(BIN)/python tests/fuzz.py --n $(or $(FILES),1000000) --seed $(or $(SEED),0)
+	$(BIN)/python tests/soak/fuzz.py --n $(or $(FILES),1000000) --seed $(or $(SEED),0)
 
 # A stream of 1e8 rows: half a minute.
 memory: .venv/installed
@@ -143,11 +143,11 @@ benchmark-tasks: .venv/installed-test
 # gallery run at a time, with one thread of BLAS each.
 docs: .venv/installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
-	$(BIN)/python tests/built_site.py build/site
+	$(BIN)/python tests/docs/built_site.py build/site
 
 # A source distribution, and a wheel out of it that runs without a compiler: built, repaired, tested in a fresh place.
 wheels: .venv/installed-wheels
-	$(BIN)/python tests/wheels.py
+	$(BIN)/python tests/soak/wheels.py
 
 clean:
 	rm -rf .venv build docs/reference/generated docs/gallery docs/sg_execution_times.rst

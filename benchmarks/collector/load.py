@@ -20,7 +20,7 @@ import numpy as np
 
 import sketchlearn as skl
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from served import Cluster, Server
 
 OPERATOR = skl.features.FourierFeatures(

@@ -19,7 +19,7 @@ import numpy as np
 
 import sketchlearn as skl
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from served import Server
 
 from sketchlearn.collector.clients.client import Collector

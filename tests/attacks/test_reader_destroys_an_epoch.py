@@ -7,7 +7,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
 pytest.importorskip("cryptography")
 
-from test_two_collectors import HOUR, NAMES, OPERATOR, ROWS, RULES, Server, parts, send
+from two_collectors import HOUR, NAMES, OPERATOR, ROWS, RULES, Server, parts, send
 
 import sketchlearn as skl
 from sketchlearn.collector import secure_aggregation as first_collector

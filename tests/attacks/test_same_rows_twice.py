@@ -13,8 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from cases import NAMES, operators
-from test_sensitivity import clipping
+from cases import NAMES, clipping, operators
 
 import sketchlearn as skl
 from sketchlearn.core import containers as container

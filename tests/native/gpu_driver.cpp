@@ -1,5 +1,5 @@
 // A driver like NVIDIA's whose card is the processor: the functions that sketchlearn calls, and the kernels' own source.
-// tests/test_gpu.py builds it and names it in SKETCHLEARN_CUDA. SKETCHLEARN_TEST_DRIVER makes it fail on purpose.
+// tests/kernels/test_gpu.py builds it and names it in SKETCHLEARN_CUDA. SKETCHLEARN_TEST_DRIVER makes it fail on purpose.
 #include "gpu_processor.h"
 
 #include <cstdio>

@@ -9,16 +9,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TESTS = [
-    "test_arithmetic.py",
-    "test_exactness.py",
-    "test_bad_input.py",
-    "test_compare.py",
-    "test_crosses.py",
-    "test_damped_waves.py",
-    "test_keeping.py",
-    "test_operators.py",
-    "test_packed.py",
-    "test_sketch.py",
+    "kernels/test_arithmetic.py",
+    "sketch/test_exactness.py",
+    "features/test_bad_input.py",
+    "kernels/test_compare.py",
+    "features/test_crosses.py",
+    "kernels/test_damped_waves.py",
+    "sketch/test_priority_sample.py",
+    "features/test_operators.py",
+    "sketch/test_packed_bits.py",
+    "sketch/test_sketch.py",
 ]
 
 

@@ -162,7 +162,7 @@ def text_cost(text: bytes) -> Cost:
     cost = Cost.of_numbers(len(text), bytes_each=6 if plain else 16, operations_each=7)
     if not _affordable(cost):
         return cost  # of gigabytes, counting alone would take seconds
-    # Measured on the slow side: tests/fuzz.py fills files with any of them until they are about to be refused.
+    # Measured on the slow side: tests/soak/fuzz.py fills files with any of them until they are about to be refused.
     cost += Cost.of_numbers(text.count(b","), bytes_each=60, operations_each=700)
     cost += Cost.of_numbers(text.count(b":"), bytes_each=150, operations_each=700)
     cost += Cost.of_numbers(text.count(b'"'), bytes_each=50, operations_each=350)

@@ -69,7 +69,7 @@ def compare(
     """Sums over all frequencies of what gives the cost of components against a target, and its gradients.
 
     `frequencies` are turns, shifts and quadratics, `target` its parts (or none) and how much they count, `components`
-    weights, locations and shapes: kernels/native/kernel.h says what is summed, tests/test_compare.py in NumPy.
+    weights, locations and shapes: kernels/native/kernel.h says what is summed, tests/kernels/test_compare.py in NumPy.
     """
     weights, locations, shapes = components
     sums = np.empty(1 + len(weights) + locations.size + shapes.size)
