@@ -52,7 +52,7 @@ def test_what_is_missing_is_refused_with_the_design_that_has_it(ability):
 
 
 @pytest.mark.parametrize("task", DESIGNS)
-def test_info_says_it(task, tmp_path):
+def test_info_says_it(task):
     from sketchlearn.cli.question_commands import _of_operator
 
     figures, rows = _of_operator(designed(task))
