@@ -5,7 +5,7 @@ from sketchlearn.rows.sampling import sample
 from sketchlearn.rows.source import gpu_rows, is_array, register_reader, schema, source
 from sketchlearn.rows.source_base import Block, Source, check_width
 from sketchlearn.rows.units import RowsOfUnits, rows_of_units
-from sketchlearn.rows.weights import WEIGHT_BITS, first_rows, weight_units, weighted
+from sketchlearn.rows.weights import WEIGHT_BITS, weight_units, weighted
 
 __all__ = [
     "WEIGHT_BITS",
@@ -14,7 +14,6 @@ __all__ = [
     "RowsOfUnits",
     "Source",
     "check_width",
-    "first_rows",
     "gpu_rows",
     "is_array",
     "register_reader",

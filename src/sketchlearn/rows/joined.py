@@ -26,16 +26,16 @@ class Joined(Source):
     def __init__(self, parts: Sequence[Source] | Iterator[Source], nulls: str, *, chosen: bool) -> None:
         self.nulls, self.chosen = nulls, chosen
         self.parts: Iterable[Source] = parts
-        self.first = next(iter(parts), None)
+        self._first_part = next(iter(parts), None)
         if isinstance(parts, Iterator):
-            self.parts, self.replayable = chain([] if self.first is None else [self.first], parts), False
+            self.parts, self.replayable = chain([] if self._first_part is None else [self._first_part], parts), False
         else:
             self.replayable = all(part.replayable for part in parts)
             self.n_rows = _total([part.n_rows for part in parts])
             self.n_bytes = _total([part.n_bytes for part in parts]) if parts else None
             self.remarks = {text: place for part in reversed(parts) for text, place in part.remarks.items()}
-        if self.first is not None:
-            self.columns, self.width = self.first.columns, self.first.width
+        if self._first_part is not None:
+            self.columns, self.width = self._first_part.columns, self._first_part.width
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         self.dropped = self.bytes_read = 0
@@ -100,8 +100,8 @@ class Joined(Source):
         return isinstance(part, Tabular) and not part.place and part.nulls == self.nulls
 
     def _check_part(self, part: Source, n_features: int | None) -> None:
-        if not self.chosen and self.first is not None:
-            _check_alike(self.first, part)
+        if not self.chosen and self._first_part is not None:
+            _check_alike(self._first_part, part)
         if part.width is not None:
             check_width(part.width, n_features)
         part.check(n_features)

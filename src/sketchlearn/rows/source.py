@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sketchlearn.kernels.gpu.rows import DeviceRows, is_on_gpu
 from sketchlearn.rows.arrow import arrow_table, is_arrow
 from sketchlearn.rows.csv import Dialect
@@ -66,7 +68,8 @@ def source(
     """
     if nulls not in NULLS:
         raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
-    dialect = Dialect(delimiter, decimal, header, encoding)
+    stated = (delimiter, decimal, header, encoding)
+    dialect = None if stated == (None,) * 4 else Dialect(*stated)
     if schema is not None:
         if columns is not None or nulls != NULLS[0] or numeric_only:
             raise ValueError("a schema says which columns are read, and what becomes of missing values: leave out both")
@@ -74,14 +77,16 @@ def source(
     return _source(data, ColumnChoice(columns, exclude, numeric_only), nulls, dialect)
 
 
-def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> Source:
+def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect | None) -> Source:
+    if type(data) is np.ndarray:  # most data: no other kind is asked for
+        return tabular(Array(data), choice, nulls)
     chosen = choice.columns is not None
     if isinstance(data, Source):
         if choice != ColumnChoice():
             raise ValueError("the source has its columns already: choose them where it is made")
         return data.dropping() if nulls == "drop" else data
     if is_path(data):
-        parts = [tabular(read_file(file, dialect), choice, nulls) for file in files_of(data)]
+        parts = [tabular(read_file(file, dialect or Dialect()), choice, nulls) for file in files_of(data)]
         return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=chosen)
     if (table := _table(data)) is not None:
         return tabular(table, choice, nulls)
@@ -157,6 +162,8 @@ def gpu_rows(rows: Source) -> DeviceRows | None:
 
 def is_array(data: Any) -> bool:
     """Whether it is an array or data frame in memory, such as scikit-learn takes: its rows have an order and labels."""
+    if type(data) is np.ndarray:
+        return True
     if isinstance(data, Source) or is_path(data) or is_on_gpu(data) or _is_stream(data):
         return False
     return not is_arrow(data) or (type(data).__module__.startswith("polars") and type(data).__name__ == "DataFrame")

@@ -212,6 +212,10 @@ class Source(ABC):
         """Sources of parts of its columns, side by side, if those are cheaper to read."""
         return (self,)
 
+    def first(self, n_rows: int) -> Floats:
+        """At most so many of the first rows, of rows that fit in memory."""
+        return np.concatenate([block.rows for block in self.blocks()])[:n_rows]
+
     def some(self, n_rows: int, rng: np.random.Generator) -> Floats | None:  # noqa: ARG002
         """About n_rows rows from all over, if that is cheaper than reading everything."""
         return None

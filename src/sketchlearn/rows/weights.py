@@ -57,13 +57,6 @@ def weighted(rows: Source, weights: Any) -> Source:
     return rows if weights is None else Weighted(rows, weights)
 
 
-def first_rows(rows: Source, most: int) -> Floats:
-    """At most `most` of the first rows; rows with weights are repeated as by `Weighted.first`."""
-    if isinstance(rows, Weighted):
-        return rows.first(most)
-    return np.concatenate([block.rows for block in rows.blocks()])[:most]
-
-
 class Weighted(Wrapped):
     """Rows with weights. Those of weight zero are left out, as if they were not there.
 

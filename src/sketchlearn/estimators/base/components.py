@@ -105,7 +105,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         k = self._n_components
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"the number of clusters or components must be a positive whole number, not {k!r}")
-        if decoder_from(self.decoder).points and not self._learns_points:
+        if self.decoder != AUTO and decoder_from(self.decoder).points and not self._learns_points:
             raise ValueError(
                 f"decoder {shortened(self.decoder)} finds the points of k-means, which are no density: choose another "
                 "decoder here"

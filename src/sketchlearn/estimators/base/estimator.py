@@ -41,7 +41,7 @@ from sketchlearn.rows.sampling import sample
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
 from sketchlearn.rows.source import is_array, source
 from sketchlearn.rows.source_base import Source
-from sketchlearn.rows.weights import first_rows, weighted
+from sketchlearn.rows.weights import weighted
 from sketchlearn.sketch.ledger import ADD_REMOVE, Ledger
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
@@ -203,7 +203,7 @@ class SketchEstimator(BaseEstimator):
             is a fraction, all are rounded to multiples of 2^-16.
         """
         self.check_parameters()
-        if engines.engine_of(X):
+        if type(X) is not np.ndarray and engines.engine_of(X):
             if sample_weight is not None:
                 raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
             state = self._sketch_on_engine(X, y)
@@ -285,7 +285,7 @@ class SketchEstimator(BaseEstimator):
         if everything is not None:
             self._check_count(rows.n_records or 0, rows)
         if everything is not None and (rows.n_records or 0) <= most:
-            some, representative = first_rows(rows, most), True
+            some, representative = rows.first(most), True
         else:
             some, representative, rows = sample(rows, most, rng, progress=bool(self.verbose))
             if len(some) < most and representative:
@@ -394,7 +394,7 @@ class SketchEstimator(BaseEstimator):
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
         """The first rows of a stream, sketched."""
         rows, table = FirstRows.together(state.first_rows), state.table
-        design_sample = DesignSample(first_rows(rows, MOST_ROWS), False, table.columns, None, table.targets)
+        design_sample = DesignSample(rows.first(MOST_ROWS), False, table.columns, None, table.targets)
         operator, notes = self._designed(design_sample, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
 

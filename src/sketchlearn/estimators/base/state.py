@@ -157,7 +157,7 @@ class IncomingRows:
 
     def counted(self, sample_weight: Any) -> IncomingRows:
         """The same rows, with weights."""
-        return replace(self, rows=weighted(self.rows, sample_weight))
+        return self if sample_weight is None else replace(self, rows=weighted(self.rows, sample_weight))
 
 
 class FirstRows(NamedTuple):

@@ -29,7 +29,6 @@ from sketchlearn.estimators.design.sample_summary import (
     rows_of,
     rows_of_pilot,
     rows_wanted,
-    thinned,
 )
 from sketchlearn.estimators.generators import operators as generator_operators
 from sketchlearn.estimators.independent_components import cumulant_features
@@ -231,7 +230,7 @@ def design(
         pilot_rows = max(most, rows_of_pilot(asked.n_components) if pilot else 0)
         sampled = floats_of(sample, seed, pilot_rows, representative)
         if features == Cells() and sampled.rows.shape[1] > WIDE:
-            sampled = sampled._replace(rows=thinned(sampled.rows, most))
+            sampled = sampled.thinned(most)
         cells = _cells_of_sample(asked, chosen, sampled, profile_columns)
         return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
     if standardize:

@@ -171,6 +171,10 @@ class Sampled(NamedTuple):
     from_all_over: bool
     columns: tuple[str, ...] | None
 
+    def thinned(self, most: int) -> Sampled:
+        """At most so many of the rows."""
+        return self._replace(rows=thinned(self.rows, most))
+
     def doubles(self, most: int) -> Sampled:
         """At most so many of the rows, in double precision."""
         return self._replace(rows=thinned(self.rows, most).astype(np.float64, copy=False))
