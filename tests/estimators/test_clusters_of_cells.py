@@ -172,6 +172,14 @@ def test_no_pass_is_worse_than_the_one_before(apart):
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(costs))
 
 
+@pytest.mark.parametrize(("apart", "again"), [(10.0, False), (0.0, True)])
+def test_rows_are_read_again_only_where_that_gains_something(apart, again, capsys):
+    rows = blobs(250_000, 1, apart)
+    model = skl.SketchKMeans(K, verbose=True, random_state=0).fit(rows)
+    assert ("another pass over the rows" in "".join(capsys.readouterr())) == again
+    assert model.inertia_ <= (1 + 2e-5) * skl.SketchKMeans(K, n_passes=4, random_state=0).fit(rows).inertia_
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_step_is_never_worse_than_the_pilot(seed):
     rows = blobs(5000, seed, seed / 2)

@@ -384,6 +384,10 @@ class StepEstimator(DesignedEstimator):
         """The operator at another start, where rows that are kept tell of some that the pilot's sample lacked."""
         return None
 
+    def has_little_to_gain(self, step: Any, state: FittedState, incoming: IncomingRows) -> bool:  # noqa: ARG002
+        """Whether some of the rows show that another pass is not worth its time, whatever the last one gained."""
+        return False
+
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         if (found := self.step_of(state.sketch)) is not None:
             step = self.at_model(found, state)
@@ -405,6 +409,8 @@ class StepEstimator(DesignedEstimator):
             most -= 1
             if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
                 state, step = other
+        if auto and not (step.still or step.settled) and self.has_little_to_gain(step, state, incoming):
+            return state, step
         for _ in range(most - 1):
             if step.still or (auto and step.settled):
                 break

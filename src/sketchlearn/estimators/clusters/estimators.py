@@ -32,6 +32,7 @@ from sketchlearn.estimators.base.model import Document, flag, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
 from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.clusters.of_cells import (
+    LEAST_GAIN,
     LloydStep,
     clusters_of_all_rows,
     clusters_of_cells,
@@ -154,12 +155,27 @@ class Clusters(FittedComponents):
         plain = (self.centers - middle) * scale
         return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
 
+    def most_to_gain(self, before: Clusters, rows: NDArray[Any], weights: Double) -> float:
+        """The share of the squared error that a step of Lloyd's algorithm takes away, at most, from rows drawn.
+
+        `before` had the centers whose cells the step to these was taken from.
+        """
+        (labels, squares), cells = self.nearest_and_squares(rows), before.nearest(rows)
+        moved = labels != cells
+        away = self.as_learned(rows[moved]) - self.centers[cells[moved]]
+        away = away if self.scale is None else away * self.scale
+        saved = weights[moved] * (np.sum(away**2, axis=1) - squares[moved])
+        # as much again by the means that move; three standard errors
+        return 2 * float(saved.sum() + 3 * np.sqrt(np.sum(saved**2))) / max(float(np.sum(weights * squares)), 1e-300)
+
 
 TOO_CLOSE = (
     "some clusters are much closer to each other than to the center of all: in float32, rows may count in the wrong "
     "one. Fit an array, which is compared again row by row, or subtract large offsets"
 )
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
+ROWS_ASKED = 20_000  # at random, whether another pass would gain something
+ROWS_PER_ROW_ASKED = 10  # fewer rows than so many for each of them are read again without a question
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
 MOST_WIDER = (
@@ -195,8 +211,8 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         have these columns as well, which do not count.
     n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
         Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
-        than 1e-5 of the squared error (of the distances, for k-medians), a hundred times at most; once for all else
-        (files, Dask, Spark).
+        than 1e-5 of the squared error (of the distances, for k-medians), or some of the rows show that the second one
+        would, a hundred times at most; once for all else (files, Dask, Spark).
     random_state : seed of the operator and of the search.
     n_jobs : threads that sketch; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
@@ -452,6 +468,25 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
             return None
         centers, _ = clusters_of_rows(rows, k, self._loss, self._generator())
         return step.cells.operator.moved_to(centers)
+
+    def has_little_to_gain(self, step: LloydStep, state: FittedState, incoming: IncomingRows) -> bool:
+        """Whether another pass would lower the squared error by too little, told by rows at random and by kept ones.
+
+        A pass gains by rows that change their cluster, and about as much again as these move the means. Where the step
+        corrects the error of the pilot's sample, it moves centers, and yet hardly any row is nearer to another one.
+        """
+        rows, kept = incoming.array, kept_rows(state.sketch)
+        asked = isinstance(self._loss, SquaredLoss) and isinstance(rows, np.ndarray) and incoming.rows.weights is None
+        if not asked or kept is None or step.centers is not None or len(rows) < ROWS_PER_ROW_ASKED * ROWS_ASKED:
+            return False
+        points = step.cells.operator.points[step.cells.there]
+        before, after = (replace(state.model, centers=centers) for centers in (points, step.after))
+        some = rows[self._generator().choice(len(rows), ROWS_ASKED, replace=False)]
+        shares = np.full(len(some), 1 / len(some))
+        return all(
+            after.most_to_gain(before, *drawn) <= LEAST_GAIN
+            for drawn in ((some, shares), (kept.rows.rows, kept.rows.weights))
+        )
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         state = super()._after_learning(state, incoming)
