@@ -599,9 +599,9 @@ def test_subspaces_regressions_and_classes(folder):
     [
         (["design", "day1.csv", "-o", "x"], 2, "Missing option '-k'"),
         (["fit", "pca", "-k", 1, "day1.sketch"], 1, "PCA needs a sketch of second moments"),
-        (["fit", "ica", "day1.sketch"], 1, "ICA needs a sketch of second moments"),
+        (["fit", "ica", "day1.sketch"], 1, "ICA needs a sketch of second moments beside cumulant features"),
         (["design", "--bounds", "0,1", "--columns", "a,b", "--task", "ica", "-o", "x"], 1, "needs a sample of rows"),
-        (["fit", "subspaces", "-k", 2, "day1.sketch"], 1, "subspace clusters need a sketch of fourth moments"),
+        (["fit", "subspaces", "-k", 2, "day1.sketch"], 1, "a model of subspaces needs a sketch of fourth moments"),
         (["fit", "subspaces", "-k", 2, "-p", "plane", "day1.sketch"], 2, "--dimensions must be a number"),
         (["fit", "regression", "day1.sketch"], 1, "linear regression needs a sketch of second moments"),
         (["fit", "regression", "day1.sketch", "--alpha", "some"], 2, "--alpha must be a number or gcv"),

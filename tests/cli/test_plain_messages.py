@@ -33,6 +33,9 @@ FROM_PYTHON_ALONE = (
     "CREATE TABLE",
     "make the sketch with operator.sketch(rows)",  # Sketch(...) with sums of one's own
     "law must be one of sketchlearn.features.frequencies",
+    "got an unexpected keyword argument",
+    "features must be one of skl.features.Fourier",
+    "is deprecated: use",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)
     "its class must define add_remove_sensitivity",  # classes of one's own
@@ -105,7 +108,9 @@ def _said(node: ast.AST) -> str:
         return _said(node.value)
     if isinstance(node, ast.Call):
         arguments = [_argument(argument) for argument in node.args]
-        return str(WORDED[node.func.id](*arguments, **{word.arg: _argument(word.value) for word in node.keywords}))
+        return str(
+            WORDED[node.func.id](*arguments, **{word.arg: _argument(word.value) for word in node.keywords if word.arg})
+        )
     return str(_argument(node))
 
 

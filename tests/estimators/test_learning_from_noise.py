@@ -55,7 +55,7 @@ def test_pure_epsilon_pays_for_few_frequencies_and_delta_for_many():
     assert size(n_rows=100_000, epsilon=1) == 400 + BROAD_UNDER_PURE_NOISE
     assert size(n_rows=10**6, epsilon=0.03) == size(n_rows=10**5, epsilon=0.3)
     assert size(n_rows=100_000, epsilon=0.1, delta=1e-8) == 1000 + BROAD_IN_BOUNDS
-    assert size(n_rows=100_000, epsilon=0.1, n_frequencies=77) == 77
+    assert size(n_rows=100_000, epsilon=0.1, features=skl.features.Fourier(n_frequencies=77)) == 77
 
 
 def test_a_design_says_when_noise_will_hide_clusters():

@@ -108,7 +108,7 @@ def test_a_sample_stands_in_for_kept_rows():
 
 @pytest.mark.parametrize("wave", ["square", "cosine"])
 def test_other_waves_are_left_to_the_gap_statistic(wave):
-    choice = skl.choose_k(sketched(gaussians(3), wave=wave), MOST)
+    choice = skl.choose_k(sketched(gaussians(3), features=skl.features.Fourier(wave=wave)), MOST)
     assert (choice.n_clusters, choice.basis, choice.misfit) == (3, Basis.GAP, None)
 
 

@@ -45,17 +45,9 @@ def one_per_law(n):
 
 
 DESIGNS = {
-    "dense": design(
-        skl.features.FourierFeatures(9, 4, law=Gaussian(1.0)),
-        n_features=16_384,
-        features=skl.features.Fourier(n_frequencies=16_384),
-    ),
+    "dense": design(skl.features.FourierFeatures(9, 4, law=Gaussian(1.0)), n_features=16_384, n_frequencies=16_384),
     "structured": design(skl.features.FourierFeatures(9, 4, law=Gaussian(1.0), structured=True), n_features=40_000),
-    "quadratic": design(
-        skl.features.QuadraticFeatures(9, 4, bound=1.0),
-        n_features=65_536,
-        features=skl.features.Cells(n_directions=10_000),
-    ),
+    "quadratic": design(skl.features.QuadraticFeatures(9, 4, bound=1.0), n_features=65_536, n_directions=10_000),
     "network": design(skl.features.ConvolutionalFeatures((28, 28), 4096, pixels=(0, 1), n_filters=4096)),
     "mixture of laws": design(one_per_law(900)),
     "shapes": design(

@@ -27,10 +27,9 @@ def drawn(seed, n=20_000):
     return LAW.sample(n, np.random.default_rng([1, seed]))[0]
 
 
-def problem_of(rows, seed=0, **options):
-    operator = skl.design(
-        drawn(99, 2000), n_components=K, seed=seed, features=skl.features.Fourier(n_frequencies=100), **options
-    )
+def problem_of(rows, seed=0, wave="exponential", **options):
+    waves = skl.features.Fourier(n_frequencies=100, wave=wave)
+    operator = skl.design(drawn(99, 2000), n_components=K, seed=seed, features=waves, **options)
     return Problem.of(Target.of(operator.sketch(rows)), K)
 
 

@@ -155,7 +155,7 @@ def test_other_sketches_and_numbers_are_refused_with_a_remedy():
         skl.SketchGaussianMixture(4, covariance_type="diag").fit_sketch(sketch)
     with pytest.raises(ValueError, match="give n_components that number"):
         skl.SketchGaussianMixture("auto").fit_sketch(sketch)
-    with pytest.raises(ValueError, match="n_frequencies"):
+    with pytest.raises(ValueError, match=r"design it, or fit, with features=skl.features.Fourier"):
         skl.SketchKMeans(4).fit_sketch(sketch)
     tied = skl.SketchGaussianMixture(4, covariance_type="tied").fit_sketch(sketch)
     assert tied.covariances_.shape == (6, 6)

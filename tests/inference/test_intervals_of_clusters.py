@@ -123,7 +123,7 @@ def released(X, seed):
 
 WAYS = {
     "exact": lambda X: WAVES.sketch(X),
-    "one-bit": lambda X: alone(designed(wave="square")).sketch(X),
+    "one-bit": lambda X: alone(designed(features=skl.features.Fourier(wave="square"))).sketch(X),
     "subsampled": lambda X: replace(WAVES, subsample=20).sketch(X),
     "rows": lambda X: designed(rows=300).sketch(X),
 }

@@ -22,7 +22,8 @@ ROWS = {
 
 
 def operator_for(kind, d, wave="exponential", k=2, m=None):
-    return fourier_design(ROWS[kind](2000, d, np.random.default_rng(1)), n_components=k, wave=wave, n_frequencies=m)
+    waves = skl.features.Fourier(n_frequencies=m, wave=wave)
+    return fourier_design(ROWS[kind](2000, d, np.random.default_rng(1)), n_components=k, features=waves)
 
 
 def pair(kind, d, n_a, n_b, rng, operator, shift=0.0):

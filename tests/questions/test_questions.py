@@ -38,13 +38,15 @@ def test_marginal_of_a_mixture(ask, column):
 @pytest.mark.parametrize("wave", ["exponential", "square"])
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_marginal_of_anything_with_frequencies_along_the_axes(wave, column):
-    operator = fourier_design(ODD, n_components=4, task="histograms", n_frequencies=600, wave=wave)
+    operator = fourier_design(
+        ODD, n_components=4, task="histograms", features=skl.features.Fourier(n_frequencies=600, wave=wave)
+    )
     histogram = skl.Questions(operator.sketch(ODD)).marginal(column, bins=30)
     assert total_variation(histogram, ODD[:, column]) < 0.03
 
 
 def test_errors_of_shares_are_of_the_right_size():
-    operator = fourier_design(ODD, n_components=4, task="histograms", n_frequencies=600)
+    operator = fourier_design(ODD, n_components=4, task="histograms", features=skl.features.Fourier(n_frequencies=600))
     edges, away = np.linspace(0, 4, 9), []
     for part in np.split(ODD, 30):
         histogram = skl.Questions(operator.sketch(part)).marginal(0, edges)
@@ -152,7 +154,9 @@ def test_small_changes_need_more_than_one_sketch():
 
 def test_axes_need_enough_frequencies():
     few = fourier_design(ROWS, n_components=2).sketch(ROWS[:100])
-    many = fourier_design(ROWS, n_components=2, task="histograms", n_frequencies=300).sketch(ROWS[:100])
+    many = fourier_design(
+        ROWS, n_components=2, task="histograms", features=skl.features.Fourier(n_frequencies=300)
+    ).sketch(ROWS[:100])
     assert Axis.of(few, 0) is None
     assert Axis.of(many, 0) is not None
 

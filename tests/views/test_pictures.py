@@ -27,7 +27,7 @@ def blobs(n, d, seed=0):
 
 
 def sketches(d, wave="exponential", shift=0.0):
-    law = fourier_design(blobs(2000, d), n_components=3, wave=wave).law
+    law = fourier_design(blobs(2000, d), n_components=3, features=skl.features.Fourier(wave=wave)).law
     operator = skl.features.FourierFeatures(d, 30 * d, law=law, wave=wave, columns=NAMES[:d])
     return operator.sketch(blobs(4000, d, 1)), operator.sketch(blobs(4000, d, 2) + shift)
 

@@ -75,8 +75,8 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     columns of C^(-1/2) T are those of the rotation Q, up to their lengths and to squares of small angles, and the
     nearest rotation is taken, columns weighted by how exactly they are known.
     """
-    moments, _ = Moments.of(sketch, "ICA").floored()
     part = needed_part(sketch, Ability.INDEPENDENT_COMPONENTS, "ICA")
+    moments, _ = Moments.of(sketch, "ICA").floored()
     operator: CumulantFeatures = part.operator  # type: ignore[assignment]
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:

@@ -173,8 +173,8 @@ def take_parameters(estimator: Any, parameters: Any) -> None:
     if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
         raise ValueError("parameters must be an object of words and numbers")
     given = estimator.get_params(deep=False)
-    if "features" in given and parameters.keys() & FLAT_NAMES:
-        flat = {name: parameters[name] for name in FLAT_NAMES if name in parameters}
+    flat = {name: parameters[name] for name in FLAT_NAMES if name in parameters and name not in given}
+    if "features" in given and flat:
         kept = {name: value for name, value in parameters.items() if name not in flat}
         parameters = kept | {"features": from_flat(flat, estimator.design_task)}
     if "along" in parameters:
