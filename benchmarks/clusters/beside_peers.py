@@ -375,7 +375,7 @@ def small(settings: argparse.Namespace) -> Iterator[bool]:
     table = table_of(title, (*RSSE_COLUMNS, *TIME_COLUMNS))
     for problem in problems(settings.data):
         d = drawn(problem, settings.seed).X.shape[1]
-        found = draws(problem, settings, n_frequencies=SMALL_SIZE * problem.k * d)
+        found = draws(problem, settings, features=skl.features.Fourier(SMALL_SIZE * problem.k * d))
         asked = Problem(problem.name, problem.k, problem.make, SMALL_LIMIT)
         yield add_rsse(table, asked, found, SMALL_SIZE)
     console.print(table)
@@ -385,7 +385,9 @@ def small(settings: argparse.Namespace) -> Iterator[bool]:
 def onebit(settings: argparse.Namespace) -> Iterator[bool]:
     table = table_of(f"One-bit sketch (square wave), {settings.draws} draws", (*RSSE_COLUMNS, *TIME_COLUMNS))
     asked = Problem(FIRST.name, FIRST.k, FIRST.make, 1.01)
-    yield add_rsse(table, asked, draws(FIRST, settings, wave="square"), 1.25 * LARGEST_SIZE)
+    yield add_rsse(
+        table, asked, draws(FIRST, settings, features=skl.features.Fourier(wave="square")), 1.25 * LARGEST_SIZE
+    )
     console.print(table)
 
 

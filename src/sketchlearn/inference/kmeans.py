@@ -39,6 +39,7 @@ class KMeansOfRows:
 
     def __init__(self, rows: NDArray[Any], weights: NDArray[Any] | None = None, *, fine: bool = False):
         self.rows, self.fine = rows, fine
+        self._dtype: type[np.floating[Any]] = np.float64 if fine else np.float32
         self.weights = np.full(len(rows), 1 / len(rows)) if weights is None else np.asarray(weights, np.float64)
         self._threads = kernel.n_threads(None)
         low, high = kernel.column_range(rows, None)
@@ -46,14 +47,6 @@ class KMeansOfRows:
         reach = np.max(np.maximum(high - self.middle, self.middle - low))
         self.size = float(reach) or 1.0  # so that squares are finite
         self._native = kmeans_rows(kernel.active, rows, self.weights, self.middle, 1 / self.size, fine, self._threads)
-
-    @property
-    def _dtype(self) -> type[np.floating[Any]]:
-        return np.float64 if self.fine else np.float32
-
-    def _some(self, which: NDArray[Any]) -> NDArray[Any]:
-        """Some rows, in scaled coordinates."""
-        return np.asarray(self.seen(self.rows[which]), self._dtype)
 
     def centers_of(self, seen: Double) -> Double:
         """Centers in the coordinates of the data."""
@@ -119,7 +112,7 @@ class KMeansOfRows:
         for cluster in np.argsort(-errors)[:n]:
             inside = np.flatnonzero(labels == cluster)
             inside = inside[:: max(1, len(inside) // ROWS_OF_AXIS)]
-            away = self._some(inside) - centers[cluster].astype(self._dtype)
+            away = self.seen(self.rows[inside]).astype(self._dtype) - centers[cluster].astype(self._dtype)
             own = self.weights[inside].astype(away.dtype)
             axis = np.where(np.arange(away.shape[1]) % 2, -1.0, 1.0).astype(away.dtype)
             for _ in range(POWER_STEPS):
