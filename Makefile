@@ -160,6 +160,7 @@ clean:
 	$(PIP) -e .
 	touch $@
 
+# The package is there already: only what the extra needs is added, and nothing is compiled again.
 .venv/installed-%: .venv/installed
-	$(PIP) -e '.[$*]'
+	$(PIP) 'sketchlearn[$*]'
 	touch $@

@@ -156,9 +156,9 @@ class Clusters(FittedComponents):
         return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
 
     def most_to_gain(self, before: Clusters, rows: NDArray[Any], weights: Double) -> float:
-        """The share of the squared error that a step of Lloyd's algorithm takes away, at most, from rows drawn.
+        """An upper limit of the share of the squared error that the next step of Lloyd's algorithm takes away.
 
-        `before` had the centers whose cells the step to these was taken from.
+        `rows` are a weighted sample; `before` has the centers from which a step led to these.
         """
         (labels, squares), cells = self.nearest_and_squares(rows), before.nearest(rows)
         moved = labels != cells
@@ -174,8 +174,8 @@ TOO_CLOSE = (
     "one. Fit an array, which is compared again row by row, or subtract large offsets"
 )
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
-ROWS_ASKED = 20_000  # at random, whether another pass would gain something
-ROWS_PER_ROW_ASKED = 10  # fewer rows than so many for each of them are read again without a question
+ROWS_FOR_GAIN = 20_000  # drawn to estimate what another pass would gain
+FEWEST_ROWS_TO_ESTIMATE_GAIN = 200_000  # a pass over fewer costs no more than the estimate
 NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
 NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
 MOST_WIDER = (
@@ -470,18 +470,18 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         return step.cells.operator.moved_to(centers)
 
     def has_little_to_gain(self, step: LloydStep, state: FittedState, incoming: IncomingRows) -> bool:
-        """Whether another pass would lower the squared error by too little, told by rows at random and by kept ones.
+        """Whether another pass would hardly lower the squared error, estimated on random rows and the priority sample.
 
-        A pass gains by rows that change their cluster, and about as much again as these move the means. Where the step
-        corrects the error of the pilot's sample, it moves centers, and yet hardly any row is nearer to another one.
+        A pass gains from rows that change their cluster, and about as much again because these move the means. A step
+        that corrects the sampling error of the pilot moves all centers, and yet hardly any row changes its cluster.
         """
         rows, kept = incoming.array, kept_rows(state.sketch)
         asked = isinstance(self._loss, SquaredLoss) and isinstance(rows, np.ndarray) and incoming.rows.weights is None
-        if not asked or kept is None or step.centers is not None or len(rows) < ROWS_PER_ROW_ASKED * ROWS_ASKED:
+        if not asked or kept is None or step.centers is not None or len(rows) < FEWEST_ROWS_TO_ESTIMATE_GAIN:
             return False
         points = step.cells.operator.points[step.cells.there]
         before, after = (replace(state.model, centers=centers) for centers in (points, step.after))
-        some = rows[self._generator().choice(len(rows), ROWS_ASKED, replace=False)]
+        some = rows[self._generator().choice(len(rows), ROWS_FOR_GAIN, replace=False)]
         shares = np.full(len(some), 1 / len(some))
         return all(
             after.most_to_gain(before, *drawn) <= LEAST_GAIN
