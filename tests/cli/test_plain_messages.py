@@ -70,7 +70,6 @@ FROM_PYTHON_ALONE = (
     "needs rows, and these are on other machines",
     'schema="auto" would take the scales',
     "have one scale, which tells no better one",  # design takes no sketch on the command line
-    "skl.7 is deprecated: use skl.7",
     "skl.load reads it",  # cli/files.py says it in commands
 )
 

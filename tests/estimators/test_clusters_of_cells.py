@@ -125,7 +125,7 @@ def test_frequencies_are_asked_for_and_tell_unknown_numbers():
         .sketch_.operator.part(skl.features.CellSums)
         is None
     )
-    unknown = skl.SketchKMeans("auto", max_clusters=40, random_state=0)
+    unknown = skl.SketchKMeans("auto", max_clusters=4, random_state=0)
     assert unknown.fit(X[:2000]).sketch_.operator.part(skl.features.CellSums) is None
     assert skl.design(X, n_components=K).part(skl.features.CellSums) is None
 

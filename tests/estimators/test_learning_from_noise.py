@@ -160,6 +160,7 @@ def test_hidden_clusters_are_said_to_be_hidden():
         assert "private release hides the 5 clusters" in str(explanation)
 
 
+@pytest.mark.slow
 def test_clusters_of_no_mixture_are_those_of_draws_from_a_density():
     rng = np.random.default_rng(0)
     which, ends = rng.integers(0, K, N), rng.uniform(-9, 9, (2, K, D))

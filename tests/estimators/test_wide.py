@@ -458,6 +458,7 @@ def test_clusters_of_wide_rows_from_bounds_alone(tmp_path):
         assert model.standard_errors_ == {}
 
 
+@pytest.mark.slow
 def test_private_clusters_of_wide_rows_need_no_public_rows():
     rows = rows_in_box(100_000, 2)
     operator = skl.design(bounds=BOX, n_components=4, n_rows=100_000, epsilon=3.0, delta=1e-6)

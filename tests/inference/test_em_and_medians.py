@@ -211,6 +211,7 @@ def test_a_true_mixture_is_refined_on_the_sketch(kind):
     assert found.score(rows) > best.score(rows) - 1e-4
 
 
+@pytest.mark.slow
 def test_rows_decide_where_no_mixture_explains_the_sketch():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.lognormal(0, 1, 30_000), rng.poisson(2, 30_000), rng.random(30_000) < 0.3]).astype(

@@ -169,6 +169,7 @@ def test_rows_that_the_sample_lacked_are_reached_by_further_passes():
     assert once.sketch_.clipped == 1
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_other_draws():
     """Means of 40 draws deviate as their standard errors say; the ratio of deviations has an error of 11 %."""
     found, errors = [], []

@@ -187,6 +187,7 @@ def test_private_components_know_their_noise():
     assert "noise of the release" in model.error_bars().premise
 
 
+@pytest.mark.slow
 def test_independent_components_have_errors():
     rng, mixing = np.random.default_rng(7), np.array([[1.0, 0.5], [-0.3, 2.0]])
     apart = []

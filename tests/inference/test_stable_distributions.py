@@ -116,6 +116,7 @@ def test_heavy_tails_cost_nothing_in_a_private_release():
     assert np.max(np.abs(np.sort(fitted.means_[:, 0]) - true.locations[:, 0])) < 0.15
 
 
+@pytest.mark.slow
 def test_other_laws_are_told():
     rng = np.random.default_rng(0)
     rows = rng.exponential(size=(20_000, 2)) + 9 * rng.integers(0, 2, (20_000, 1))
