@@ -178,7 +178,7 @@ def test_weights_of_a_stream():
         (lambda: skl.features.SecondMoments(2, bound="a"), "bound"),
         (lambda: skl.features.SecondMoments(4, bound=[[1, 2], [3, 4]]), "bound must be a positive number"),
         (lambda: skl.features.SecondMoments(2, bound=[1, True]), "bound must be a positive number, not True"),
-        (lambda: skl.features.SecondMoments(2, bound=1e200), "too large for products"),
+        (lambda: skl.features.SecondMoments(2, bound=1e200), "products of two values would overflow"),
         (lambda: skl.features.SecondMoments(2, bound=10**400), "bound must be a positive number"),
         (lambda: skl.features.concatenate([]), "at least one operator"),
         (lambda: skl.features.concatenate(OPERATOR), "takes a list of at least one operator"),

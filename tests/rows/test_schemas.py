@@ -461,7 +461,7 @@ def test_profiles_say_what_is_missing():
 
 
 def test_a_stream_needs_a_schema_that_is_given():
-    with pytest.raises(ValueError, match="would take the scales and categories of the first rows alone"):
+    with pytest.raises(ValueError, match="would infer scales and categories from the first rows only"):
         skl.SketchKMeans(3, schema="auto").partial_fit(customers())
 
 

@@ -153,7 +153,8 @@ def check_stream(schema: Schema | str | None) -> None:
     """Refuses schema="auto" for streams: it would be proposed from the first rows."""
     if isinstance(schema, str):
         raise ValueError(
-            'schema="auto" would take the scales and categories of the first rows alone: give schema=skl.schema(sample)'
+            'schema="auto" would infer scales and categories from the first rows only: give schema=skl.schema(sample), '
+            "of a representative sample"
         )
 
 
