@@ -28,6 +28,7 @@ from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
 from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.composed import SomeColumns
+from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian, Probed
 from sketchlearn.features.products import FeatureMoments
@@ -436,7 +437,7 @@ class SketchKernelRegressor(NumberEstimator):
     error_variance_ = shaped_attribute("expected_errors")
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
-        return {"task": "kernel"}
+        return {"task": "kernel", "features": Fourier(self.n_frequencies)}
 
     def check_parameters(self) -> None:
         if self.n_frequencies is not None:

@@ -132,6 +132,8 @@ class Moments:
 
 
 Features: TypeAlias = Fourier | Cells | Moments
+KINDS = (Fourier, Cells, Moments)
+GENERATORS = "generators"
 
 
 def _check_directions(n_directions: Any, least: int) -> None:
@@ -153,6 +155,9 @@ def frequencies_instead() -> str:
 
 def checked(features: Any, allowed: tuple[type, ...], purpose: str) -> Any:
     """The features, if they are of a family that serves this purpose."""
+    if isinstance(features, Fourier) and purpose != GENERATORS and features.n_directions not in (AUTO, None):
+        remedy = either("leave it out, or give skl.features.Cells(n_directions=...)", "leave it out")
+        raise InvalidValueError("of frequencies is for generators", remedy, parameter="n_directions")
     if features is None or isinstance(features, allowed):
         return features
     if isinstance(features, Features):
@@ -161,10 +166,9 @@ def checked(features: Any, allowed: tuple[type, ...], purpose: str) -> Any:
         if not allowed:
             remedy = either("leave features out", "leave out --n-frequencies, --wave, --subsample and --directions")
         raise InvalidValueError(f"{either(repr(features), 'such features')} cannot be used for {purpose}", remedy)
-    raise TypeError(
-        "features must be one of skl.features.Fourier, skl.features.Cells and skl.features.Moments, "
-        f"not {shortened(features)}"
-    )
+    of_class = f"the class itself: write skl.features.{features.__name__}()" if features in KINDS else ""
+    names = " or ".join(f"skl.features.{kind.__name__}(...)" for kind in allowed or KINDS)
+    raise TypeError(f"features must be {names}, not {of_class or shortened(features)}")
 
 
 # Flat names: those of model files, of the command line's options, and of earlier releases
@@ -194,8 +198,8 @@ def from_flat(given: dict[str, Any], task: str = "kmeans") -> Features | None:
             remedy = f"leave out {Parameter(others[0])}"
             raise InvalidValueError("has one size for all", remedy, Parameter("task", task))
         return Moments(chosen["n_directions"])
-    if task == "generator":
-        return Fourier(**{name: value for name, value in chosen.items() if name != "normalize"})
+    if task == "generator" and "normalize" not in chosen:
+        return Fourier(**chosen)
     of_cells = chosen.keys() & {"n_directions", "normalize"}
     if of_cells == {"n_directions"} and chosen["n_directions"] is None:
         return Fourier(**{name: value for name, value in chosen.items() if name != "n_directions"})
@@ -224,28 +228,36 @@ def to_flat(features: Features | None, task: str = "kmeans") -> dict[str, Any]:
     return {name: value for name, value in flat.items() if value != _DEFAULTS[name]}
 
 
-def with_present_names(given: dict[str, Any], function: str, task: str = "kmeans") -> dict[str, Any]:
-    """Arguments of an earlier release under the names of this one, with a warning."""
+def with_present_names(
+    given: dict[str, Any], function: str, task: str = "kmeans", before: Features | None = None
+) -> dict[str, Any]:
+    """Arguments of an earlier release under the names of this one, with a warning; `before` are features to change."""
     former = {name: given.pop(name) for name in (*FLAT_NAMES, "along") if name in given}
     if not former:
         return given
-    present = {}
+    old, present = ", ".join(f"{name}=" for name in former), {}
     if "along" in former:
         present["profile_columns"] = former.pop("along")
     if former:
-        present["features"] = from_flat(former, task)
+        present["features"] = from_flat(to_flat(before, task) | former, task)
+    if both := sorted(name for name in present if given.get(name) is not None):
+        raise TypeError(f"{function}() got {old} beside {both[0]}=, which has taken its place: give {both[0]}= alone")
     new = ", ".join(f"{name}={value!r}" for name, value in present.items())
-    old = ", ".join(former) or "along"
-    warnings.warn(f"{function}({old}=...) is deprecated: use {new}", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"{function}({old}) is deprecated: use {new}", DeprecationWarning, stacklevel=3)
     return given | present
 
 
 def former_parameters(cls: Any) -> Any:
     """Lets an estimator's class take, for one release, parameters that are fields of `features` now."""
+    clusters_alone = () if "profile_columns" in {one.name for one in fields(cls)} else ("along",)
     for method in (cls.__init__, cls.set_params):
 
         def present(self: Any, *args: Any, _method: Any = method, **parameters: Any) -> Any:
-            return _method(self, *args, **with_present_names(parameters, cls.__name__, cls.design_task))
+            others = {name: parameters.pop(name) for name in clusters_alone if name in parameters}
+            before = vars(self).get("features")  # of an estimator that is made already
+            return _method(
+                self, *args, **with_present_names(parameters, cls.__name__, cls.design_task, before), **others
+            )
 
         setattr(cls, method.__name__, wraps(method)(present))
     return cls

@@ -94,7 +94,8 @@ class DesignedEstimator(ErrorBarredEstimator):
         return "kmeans"
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:
-        return {"task": self._task, "n_components": self._n_components, **size}
+        own = {name: getattr(self, name) for name in ("features", "standardize", "profile_columns")}
+        return {"task": self._task, "n_components": self._n_components, **own, **size}
 
     def _most_rows(self, width: int | None) -> int:
         wanted = rows_wanted(self._task, self._n_components)

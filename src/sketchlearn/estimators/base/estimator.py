@@ -34,6 +34,7 @@ from sketchlearn.estimators.base.state import (
 from sketchlearn.estimators.design.column_ranges import checked_bounds
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
 from sketchlearn.features.bounded import check_columns
+from sketchlearn.features.families import with_present_names
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.kernels.dispatch import one_blas_thread
@@ -134,6 +135,7 @@ class SketchEstimator(BaseEstimator):
         'declared'
         """
         self.check_parameters()
+        size = with_present_names(size, f"{type(self).__name__}.design", self.design_task)
         if (sample is None) == (bounds is None):
             raise ValueError("design needs either a sample of rows or bounds")
         if sample is None:

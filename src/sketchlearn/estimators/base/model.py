@@ -153,7 +153,7 @@ def chosen_parameters(estimator: Any) -> Document:
     defaults, chosen = type(estimator)().get_params(deep=False), {}
     for name, value in _flat_parameters(estimator).items():
         plain = _listed(value)
-        if is_plain(plain) and plain != defaults.get(name):
+        if is_plain(plain) and (name not in defaults or plain != defaults[name]):
             chosen[name] = plain
     return chosen
 
@@ -163,8 +163,8 @@ def _flat_parameters(estimator: Any) -> Document:
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters.get("features"), Features):
         parameters |= to_flat(parameters.pop("features"), estimator.design_task)
-    if "profile_columns" in parameters:
-        parameters["along"] = parameters.pop("profile_columns")
+    if (passive := parameters.pop("profile_columns", None)) is not None:
+        parameters["along"] = passive
     return parameters
 
 

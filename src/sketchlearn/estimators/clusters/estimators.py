@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
@@ -280,6 +280,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         if self.profile_columns is not None and frequencies:
             remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and frequencies"
             raise InvalidValueError("need cells", remedy, parameter="profile_columns")
+        if self.profile_columns is not None and self.features == families.Cells(n_directions=0):
+            remedy = either("give features=skl.features.Cells()", "leave out --directions")
+            raise InvalidValueError("need cells in directions", remedy, parameter="profile_columns")
 
     @property
     def n_clusters_(self) -> int:

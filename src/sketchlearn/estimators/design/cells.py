@@ -79,7 +79,7 @@ def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) ->
     """
     if wanted is None:
         return ()
-    wanted = [wanted] if isinstance(wanted, str | int | np.integer) else list(wanted)
+    wanted = [wanted] if isinstance(wanted, str) or not np.iterable(wanted) else list(wanted)
     if all(isinstance(name, str) for name in wanted):
         if columns is None:
             such = Parameter("profile_columns", width - 1)
@@ -92,7 +92,8 @@ def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) ->
         which = tuple(int(i) % width for i in wanted)
     else:
         raise InvalidValueError(
-            f"must be names of columns, or their positions, not {shortened(wanted)}", parameter="profile_columns"
+            f"must be names of columns, or positions from {-width} to {width - 1}, not {shortened(wanted)}",
+            parameter="profile_columns",
         )
     if len(set(which)) < len(which):
         raise InvalidValueError(f"name a column twice: {shortened(wanted)}", parameter="profile_columns")

@@ -37,7 +37,16 @@ from sketchlearn.estimators.registry import DESIGNS, designs, tasks
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import Concatenated
 from sketchlearn.features.directions import SomeDirections
-from sketchlearn.features.families import AUTO, Cells, Features, Fourier, Moments, checked, with_present_names
+from sketchlearn.features.families import (
+    AUTO,
+    GENERATORS,
+    Cells,
+    Features,
+    Fourier,
+    Moments,
+    checked,
+    with_present_names,
+)
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.products import FeatureMoments
 from sketchlearn.features.provenance import Origin
@@ -173,7 +182,7 @@ def design(
             raise TypeError(f"design() got an unexpected keyword argument {min(given)!r}")
     if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
-    chosen: Any = checked(features, FAMILIES.get(task, ()), f"{task!r}")
+    chosen: Any = checked(features, FAMILIES.get(task, ()), GENERATORS if task == GENERATOR else f"{task!r}")
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
     if schema is not None and not isinstance(sample, Sketch):
@@ -196,11 +205,16 @@ def design(
         operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds), chosen)
     elif task == GENERATOR:
         _leave_out(task, **sizes)
+        if chosen is not None and chosen.subsample not in (AUTO, None):
+            _leave_out(task, subsample=chosen.subsample)
         operator = _for_generators(sample, bounds, representative, chosen or Fourier(), seed)
     elif task == KERNEL:
         del sizes["n_rows"]
         _leave_out(task, n_components=n_components, **sizes)
         n_frequencies = None if chosen is None else chosen.n_frequencies
+        if chosen is not None and chosen != Fourier(n_frequencies):
+            remedy = either("give n_frequencies alone", "leave out --wave, --subsample and --directions")
+            raise InvalidValueError("takes a number of frequencies alone", remedy, Parameter("task", task))
         operator = _for_kernels(sample, bounds, representative, n_frequencies, n_rows, targets, seed)
     elif task == ICA:
         n_kept = _checked_kept(sizes.pop("rows"), bounds)

@@ -255,9 +255,9 @@ def warn_of_repetitions(rows: Double, n_frequencies: int, n_components: int, sub
     distinct = distinct_records(rows, unseen=0.0)
     if EXCESS_PER_CLUSTER * n_components * (n_frequencies / subsample - 1) / distinct > MOST_WARNED_EXCESS:
         warn_caller(
-            f"the rows repeat, as if there were about {in_digits(distinct, 2)} distinct ones, and equal rows "
-            f"contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less exact; "
-            "leave it out"
+            f"the rows repeat as often as if they were drawn from about {in_digits(distinct, 2)} different ones, and "
+            f"equal rows contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less "
+            "exact; leave it out"
         )
 
 
