@@ -14,7 +14,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import numbers_of
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.values import number, shortened, truth, whole
-from sketchlearn.features.families import FLAT_NAMES, Features, from_flat, to_flat
+from sketchlearn.features.families import AUTO, FLAT_NAMES, Cells, Features, from_flat, to_flat
 
 Document = dict[str, Any]
 #: sizes and fields that were read before, by their letters and names
@@ -158,11 +158,15 @@ def chosen_parameters(estimator: Any) -> Document:
     return chosen
 
 
+ANY_CELLS = {"n_directions": AUTO}  # `Cells()` in a file, where it is not to be read as no wish at all
+
+
 def _flat_parameters(estimator: Any) -> Document:
     """The parameters, by the names of model files: those of features are flat there."""
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters.get("features"), Features):
-        parameters |= to_flat(parameters.pop("features"), estimator.design_task)
+        features = parameters.pop("features")
+        parameters |= ANY_CELLS if features == Cells() else to_flat(features, estimator.design_task)
     if (passive := parameters.pop("profile_columns", None)) is not None:
         parameters["along"] = passive
     return parameters
@@ -176,7 +180,7 @@ def take_parameters(estimator: Any, parameters: Any) -> None:
     flat = {name: parameters[name] for name in FLAT_NAMES if name in parameters and name not in given}
     if "features" in given and flat:
         kept = {name: value for name, value in parameters.items() if name not in flat}
-        parameters = kept | {"features": from_flat(flat, estimator.design_task)}
+        parameters = kept | {"features": Cells() if flat == ANY_CELLS else from_flat(flat, estimator.design_task)}
     if "along" in parameters:
         parameters = {("profile_columns" if name == "along" else name): parameters[name] for name in parameters}
     if odd := sorted(parameters.keys() - given.keys()):

@@ -256,8 +256,8 @@ def warn_of_repetitions(rows: Double, n_frequencies: int, n_components: int, sub
     if EXCESS_PER_CLUSTER * n_components * (n_frequencies / subsample - 1) / distinct > MOST_WARNED_EXCESS:
         warn_caller(
             f"the rows repeat as often as if they were drawn from about {in_digits(distinct, 2)} different ones, and "
-            f"equal rows contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less "
-            "exact; leave it out"
+            "equal rows contribute to the same frequencies: "
+            f"with {Parameter('subsample', subsample)} clusters are less exact; leave it out"
         )
 
 
