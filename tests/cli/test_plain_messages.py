@@ -34,7 +34,8 @@ FROM_PYTHON_ALONE = (
     "make the sketch with operator.sketch(rows)",  # Sketch(...) with sums of one's own
     "law must be one of sketchlearn.features.frequencies",
     "got an unexpected keyword argument",
-    "features must be one of skl.features.Fourier",
+    "the class itself: write",
+    "which has taken its place",
     "is deprecated: use",
     "declare pixels=(lowest, highest)",  # design --images clips
     "must be None or one number for each",  # Histograms(values=...)

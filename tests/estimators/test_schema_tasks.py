@@ -212,7 +212,7 @@ def test_sketches_of_a_design_with_a_schema():
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda: skl.SketchPCA(schema="auto").partial_fit(X), "scales and categories of the first rows alone"),
+        (lambda: skl.SketchPCA(schema="auto").partial_fit(X), "infer scales and categories from the first rows only"),
         (lambda: skl.SketchPCA(schema=SCHEMA).fit(np.zeros((5, 2))), "these rows have none"),
         (lambda: skl.SketchPCA(schema=SCHEMA).fit(skl.source(np.zeros((5, 2)))), "these rows have none"),
         (lambda: skl.SketchRidge(schema=SCHEMA).fit([FRAME], [1]), "y must name columns of the table"),
