@@ -259,6 +259,19 @@ def test_drift_raises_an_alarm(house):
         assert drift.next_epoch(transaction, house.store.all_collections()[0]) is None
 
 
+def test_a_server_that_ends_leaves_comparisons_to_the_next_start(house):
+    house.collection(grace_seconds=0)
+    token, asked = house.sender(), []
+    for hour in range(5):
+        house.now = NOON + hour * HOUR + 1
+        house.send(token, OPERATOR.sketch(RNG.permutation(ROWS)[:200]), f"r{hour}")
+    house.now += HOUR
+    house.store.maintain(lambda: asked.append(None) or len(asked) > 2)
+    assert len(house.ask("GET", "/collections/c/drift").json()["drift"]) == 2
+    house.store.maintain()
+    assert len(house.ask("GET", "/collections/c/drift").json()["drift"]) == 5
+
+
 def test_releases_are_private_and_booked(house):
     house.collection(private_reading=True, grace_seconds=0, epsilon=1.5)
     token, reader = house.sender(), house.token("read")

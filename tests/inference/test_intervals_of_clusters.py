@@ -29,8 +29,9 @@ def rows_of(seed, n=3000):
     return MEANS[(rng.random(n) > SHARES[0]).astype(int)] + rng.standard_normal((n, 2))
 
 
-def designed(m=60, **options):
-    return skl.design(rows_of(999), n_components=2, features=skl.features.Fourier(n_frequencies=m), seed=3, **options)
+def designed(m=60, wave="exponential", **options):
+    waves = skl.features.Fourier(n_frequencies=m, wave=wave)
+    return skl.design(rows_of(999), n_components=2, features=waves, seed=3, **options)
 
 
 def alone(operator):
@@ -123,7 +124,7 @@ def released(X, seed):
 
 WAYS = {
     "exact": lambda X: WAVES.sketch(X),
-    "one-bit": lambda X: alone(designed(features=skl.features.Fourier(wave="square"))).sketch(X),
+    "one-bit": lambda X: alone(designed(wave="square")).sketch(X),
     "subsampled": lambda X: replace(WAVES, subsample=20).sketch(X),
     "rows": lambda X: designed(rows=300).sketch(X),
 }

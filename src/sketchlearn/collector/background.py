@@ -29,14 +29,14 @@ class Housekeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Waits for the work under way, and ends."""
+        """Ends, after what is under way; epochs that are still to be compared are left to the next start."""
         self._ended.set()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):
             try:
-                problems = [*self._store.maintain(), *open_epochs(self._store), *forward(self._store)]
+                problems = [*self._store.maintain(self._ended.is_set), *open_epochs(self._store), *forward(self._store)]
                 self._send_alarms()
             except Exception as error:
                 _LOG.error("background maintenance failed, and is tried again", exc_info=error)

@@ -370,10 +370,10 @@ class Store:
         self.changed(collection.name, "release", id=answer["id"])
         return answer
 
-    def maintain(self) -> list[str]:
+    def maintain(self, ended: Callable[[], bool] = lambda: False) -> list[str]:
         """Background maintenance: closes and compares epochs, queues them for the parent, applies the retention rules.
 
-        Gives sentences about what could not be done.
+        Gives sentences about what could not be done. Once it has `ended`, the rest is left to the next time.
         """
         self.flush_refusals()
         problems: list[str] = []
@@ -381,18 +381,20 @@ class Store:
         for collection in self.all_collections():
             self.close_epochs(collection)
             try:
-                self._compare_epochs(collection)
+                self._compare_epochs(collection, ended)
             except OverflowError as error:
                 problems.append(f"{collection.name}: its epochs cannot be compared: {error}")
+            if ended():
+                break
             if collection.name in forwarded:
                 forwarding.queue(self, collection)  # before retention makes epochs coarser
             retain = partial(epochs.apply_retention, collection=collection, identity=self.identity)
             problems += self.write(COLLECTOR, retain)
         return problems
 
-    def _compare_epochs(self, collection: Collection) -> None:
+    def _compare_epochs(self, collection: Collection, ended: Callable[[], bool]) -> None:
         """Compares closed epochs with those before them. The writer does not wait for the tests."""
-        while True:
+        while not ended():
             with self.reading() as transaction:
                 epoch = drift.next_epoch(transaction, collection)
                 earlier = [] if epoch is None else drift.history(transaction, collection, epoch.start)
