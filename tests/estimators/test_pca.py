@@ -187,7 +187,7 @@ X0 = rows_of(100)
         (lambda: skl.SketchPCA(1).fit(np.full((9, 2), 5.0)), "all rows are equal"),
         (lambda: skl.SketchPCA(1, n_directions=9).fit(np.full((9, 2), 5.0)), "all rows are equal"),
         (lambda: skl.SketchPCA(1).fit_sketch(skl.features.QuadraticFeatures(8, 20, bound=99.0).sketch(X0)),
-         "needs a sketch of .* but the sketch is of QuadraticFeatures"),
+         r"needs a sketch of second moments \(skl.features.SecondMoments\), but the sketch is of QuadraticFeatures"),
         (lambda: skl.SketchPCA(1).fit_sketch(skl.Sketch(skl.features.SecondMoments(2, bound=1.0))), "sketch is empty"),
         (lambda: skl.SketchPCA(2).fit(X0).inverse_transform(X0), "8 coordinates, but there are 2 components"),
         (lambda: skl.SketchPCA(2, bounds=(-1, 1)).fit(X0), r"bounds=\(lowest, highest\)"),

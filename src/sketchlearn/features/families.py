@@ -133,7 +133,6 @@ class Moments:
 
 Features: TypeAlias = Fourier | Cells | Moments
 KINDS = (Fourier, Cells, Moments)
-GENERATORS = "generators"
 
 
 def _check_directions(n_directions: Any, least: int) -> None:
@@ -153,9 +152,9 @@ def frequencies_instead() -> str:
     return either("features=skl.features.Fourier()", f"{Parameter('n_directions', None)}")
 
 
-def checked(features: Any, allowed: tuple[type, ...], purpose: str) -> Any:
-    """The features, if they are of a family that serves this purpose."""
-    if isinstance(features, Fourier) and purpose != GENERATORS and features.n_directions not in (AUTO, None):
+def checked(features: Any, allowed: tuple[type, ...], purpose: str, *, in_directions: bool = False) -> Any:
+    """The features, if they are of a family that serves this purpose; frequencies `in_directions` only where told."""
+    if isinstance(features, Fourier) and not in_directions and features.n_directions not in (AUTO, None):
         remedy = either("leave it out, or give skl.features.Cells(n_directions=...)", "leave it out")
         raise InvalidValueError("of frequencies is for generators", remedy, parameter="n_directions")
     if features is None or isinstance(features, allowed):

@@ -37,16 +37,7 @@ from sketchlearn.estimators.registry import DESIGNS, designs, tasks
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import Concatenated
 from sketchlearn.features.directions import SomeDirections
-from sketchlearn.features.families import (
-    AUTO,
-    GENERATORS,
-    Cells,
-    Features,
-    Fourier,
-    Moments,
-    checked,
-    with_present_names,
-)
+from sketchlearn.features.families import AUTO, Cells, Features, Fourier, Moments, checked, with_present_names
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.products import FeatureMoments
 from sketchlearn.features.provenance import Origin
@@ -182,7 +173,7 @@ def design(
             raise TypeError(f"design() got an unexpected keyword argument {min(given)!r}")
     if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
-    chosen: Any = checked(features, FAMILIES.get(task, ()), GENERATORS if task == GENERATOR else f"{task!r}")
+    chosen: Any = checked(features, FAMILIES.get(task, ()), f"{task!r}", in_directions=task == GENERATOR)
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
     if schema is not None and not isinstance(sample, Sketch):

@@ -39,7 +39,7 @@ from sketchlearn.estimators.base.supervised import ClassSketches, LabelledEstima
 from sketchlearn.estimators.design.cells import directions_for
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.generators.operators import Lift, seen_by_network
-from sketchlearn.features.families import AUTO, GENERATORS, Fourier, checked, former_parameters
+from sketchlearn.features.families import AUTO, Fourier, checked, former_parameters
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.rows.schemas.table_schema import columns_without
@@ -290,7 +290,7 @@ class SketchGenerator(LabelledEstimator):
             whole(name, getattr(self, name))
         if self.n_latent is not None:
             whole("n_latent", self.n_latent)
-        checked(self.features, (Fourier,), GENERATORS)
+        checked(self.features, (Fourier,), "generators", in_directions=True)
         torch = required("torch", "torch")
         if self.network is not None and not isinstance(self.network, torch.nn.Module):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
