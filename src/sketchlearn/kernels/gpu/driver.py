@@ -231,12 +231,10 @@ class Stream:
         """Copies bytes from the address of pinned (or any) host memory."""
         self._owner.call("cuMemcpyHtoDAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
 
-    def download(self, to: int, source: int, size: int) -> None:
-        self._owner.call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
-
     def read(self, to: NDArray[Any], source: int) -> None:
         """Fills an array from an address on the device, once all earlier work is done."""
-        self.download(to.ctypes.data, source, to.nbytes)
+        bytes_read = Pointer(to.ctypes.data), Pointer(source), Size(to.nbytes)
+        self._owner.call("cuMemcpyDtoHAsync_v2", *bytes_read, self.handle)
         self.wait()
 
     def fill(self, to: int, byte: int, size: int) -> None:
@@ -247,26 +245,3 @@ class Stream:
         if getattr(self, "handle", None) and not sys.is_finalizing():
             with self._owner.current():
                 self._owner.call("cuStreamDestroy_v2", self.handle)
-
-
-class Event:
-    """A moment in a stream."""
-
-    def __init__(self, owner: Device) -> None:
-        self.handle, self._owner = Pointer(), owner
-        with owner.current():
-            owner.call("cuEventCreate", ctypes.byref(self.handle), ctypes.c_uint(0))
-
-    def record(self, stream: Stream) -> None:
-        self._owner.call("cuEventRecord", self.handle, stream.handle)
-
-    def since(self, earlier: Event) -> float:
-        """Seconds from an earlier event to this one."""
-        milliseconds = ctypes.c_float()
-        self._owner.call("cuEventElapsedTime", ctypes.byref(milliseconds), earlier.handle, self.handle)
-        return milliseconds.value / 1000
-
-    def __del__(self) -> None:
-        if getattr(self, "handle", None) and not sys.is_finalizing():
-            with self._owner.current():
-                self._owner.call("cuEventDestroy_v2", self.handle)

@@ -25,30 +25,22 @@ POINTER, DOUBLE, SINGLE = ctypes.c_void_p, ctypes.c_double, ctypes.c_float
 INT32, INT64, UINT64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 
 
-def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
-    """Fields of one kind of a structure that a kernel is given, in their order."""
-    return [(name, kind) for name in names.split()]
+def structure(*members: tuple[Any, str]) -> type[Any]:
+    """A structure as C declares it: the type of one or several members, and their names."""
+    each = tuple((name, kind) for kind, names in members for name in names.split())
+    return type("Structure", (ctypes.Structure,), {"_fields_": each})
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", POINTER),
-        *fields(INT32, "device_kind device_number ndim"),
-        *fields(ctypes.c_uint8, "code bits"),
-        ("lanes", ctypes.c_uint16),
-        *fields(ctypes.POINTER(INT64), "shape strides"),
-        ("byte_offset", UINT64),
-    )
-
-
-class RowsAtDevice(ctypes.Structure):
-    """Rows in a GPU's memory: as in kernels/native/gpu/rows_at_device.h."""
-
-    _fields_ = (
-        ("data", POINTER),
-        *fields(INT64, "count row_stride column_stride"),
-        *fields(INT32, "n_features kind"),
-    )
+_Tensor = structure(
+    (POINTER, "data"),
+    (INT32, "device_kind device_number ndim"),
+    (ctypes.c_uint8, "code bits"),
+    (ctypes.c_uint16, "lanes"),
+    (ctypes.POINTER(INT64), "shape strides"),
+    (UINT64, "byte_offset"),
+)
+# rows in a GPU's memory, as in kernels/native/gpu/rows_at_device.h
+RowsAtDevice = structure((POINTER, "data"), (INT64, "count row_stride column_stride"), (INT32, "n_features kind"))
 
 
 @dataclass(frozen=True)
@@ -141,7 +133,7 @@ def pieces(
 
     The room has `bytes_each` for each row; `bytes_beside` are what each row needs elsewhere.
     """
-    step = max(1, min(len(rows), SCRATCH_BYTES // (bytes_each + bytes_beside)))
+    step = max(1, min(len(rows), SCRATCH_BYTES // max(1, bytes_each + bytes_beside)))
     address = room.of(step * bytes_each).address
     for first in range(0, len(rows), step):
         yield first, rows[first : first + step], address
@@ -152,16 +144,15 @@ def weights_from(weights: int | None, first: int) -> int | None:
     return None if weights is None else weights + 8 * first
 
 
-class _CentreWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        ("center", POINTER),
-        ("square", DOUBLE),
-        *fields(POINTER, "centred tiles groups places starts weights placed_weights first_bad"),
-        ("key", UINT64),
-        ("stride", INT64),
-        *fields(INT32, "n_groups columns_per_block"),
-    )
+_CentreWork = structure(
+    (RowsAtDevice, "rows"),
+    (POINTER, "center"),
+    (DOUBLE, "square"),
+    (POINTER, "centred tiles groups places starts weights placed_weights first_bad"),
+    (UINT64, "key"),
+    (INT64, "stride"),
+    (INT32, "n_groups columns_per_block"),
+)
 
 
 @dataclass(frozen=True)
@@ -253,8 +244,7 @@ class _Scratch:
         self.weights = Memory(8 * placed if weighted else 0, owner)
 
 
-class _ColumnsWork(ctypes.Structure):
-    _fields_ = (("rows", RowsAtDevice), *fields(POINTER, "which chosen"), ("n_chosen", INT32))
+_ColumnsWork = structure((RowsAtDevice, "rows"), (POINTER, "which chosen"), (INT32, "n_chosen"))
 
 
 class ChosenColumns:
@@ -281,7 +271,10 @@ class DevicePlan(Protocol):
         """Whether a value that is missing in any column makes bad less than 2^64 - 1."""
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1."""
+        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1.
+
+        `weights`, `sums` and `bad` are addresses on the device.
+        """
 
 
 class ColumnsPlan:
@@ -293,7 +286,6 @@ class ColumnsPlan:
         self._columns, self._inner = ChosenColumns(owner, which), inner
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
         for first, piece in self._columns.pieces(rows, stream):
             self._inner.add(piece, weights_from(weights, first), sums, bad, stream)
 
@@ -301,15 +293,14 @@ class ColumnsPlan:
 ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
 
 
-class _KeepWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "center scale certain found n_found gathered"),
-        ("key", UINT64),
-        ("below", DOUBLE),
-        ("room", INT64),
-        ("n_certain", INT32),
-    )
+_KeepWork = structure(
+    (RowsAtDevice, "rows"),
+    (POINTER, "center scale certain found n_found gathered"),
+    (UINT64, "key"),
+    (DOUBLE, "below"),
+    (INT64, "room"),
+    (INT32, "n_certain"),
+)
 
 
 def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
