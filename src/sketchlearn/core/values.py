@@ -184,6 +184,13 @@ def finite_floats(x: Any) -> bool:
     return isinstance(x, tuple) and set(map(type, x)) == {float} and all(map(math.isfinite, x))
 
 
+def choice(name: str, x: Any, *words: str) -> str:
+    """`x`, if it is one of these words."""
+    if not isinstance(x, str) or x not in words:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, words))}, not {shortened(x)}")
+    return x
+
+
 def truth(name: str, x: Any) -> bool:
     """`x` as a bool, if it is True or False (NumPy's included)."""
     if not isinstance(x, bool | np.bool_):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
 from sketchlearn.core.errors import either
-from sketchlearn.core.values import listed, positive, shortened, whole
+from sketchlearn.core.values import choice, listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
 from sketchlearn.sketch.priority_sample import check_keeping
@@ -109,7 +109,7 @@ class Bounded(Centred):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_outside(self.outside)
+        choice("outside", self.outside, REFUSE, CLIP)
 
     @abstractmethod
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -244,9 +244,3 @@ class Blockwise(Boxed):
                 return integers, block.start + bad
             integers[block] = features.T
         return integers, -1
-
-
-def check_outside(outside: Any) -> None:
-    """Refuses all but the two ways to treat rows outside a bound."""
-    if not isinstance(outside, str) or outside not in (REFUSE, CLIP):
-        raise ValueError(f"outside must be 'refuse' or 'clip', not {shortened(outside)}")

@@ -28,7 +28,7 @@ from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
+from sketchlearn.core.values import choice, listed, number, positive, truth, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
 from sketchlearn.features.directions import (
@@ -127,8 +127,7 @@ class CellSums(CountingOperator, Directed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.squares, str) or self.squares not in ("sum", "columns"):
-            raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
+        choice("squares", self.squares, "sum", "columns")
         normalize, d = truth("normalize", self.normalize), self.n_features
         if self.in_columns:
             self._check_single_bounds()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
-from sketchlearn.core.values import listed, number, shortened, whole
-from sketchlearn.features.bounded import REFUSE, check_columns, check_outside
+from sketchlearn.core.values import choice, listed, number, shortened, whole
+from sketchlearn.features.bounded import CLIP, REFUSE, check_columns
 from sketchlearn.features.composed import Mapped
 from sketchlearn.features.moments import TWICE, SecondMoments
 from sketchlearn.features.operator import MOST_FEATURES
@@ -78,7 +78,7 @@ class ConvolutionalFeatures(Mapped):
         shape = _check_shape(self.shape)
         n_features = whole("n_features", math.prod(shape), most=MOST_FEATURES)
         size = min(max(3, 2 * (min(shape[:2]) // 8) + 1), 9) if self.filter_size is None else self.filter_size
-        check_outside(self.outside)
+        choice("outside", self.outside, REFUSE, CLIP)
         if whole("filter_size", size, most=LARGEST_FILTER) % 2 == 0:
             raise ValueError(f"filter_size must be odd, so that a filter has a middle, not {size}")
         self._set(

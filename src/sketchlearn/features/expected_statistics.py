@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import listed, number, shortened
+from sketchlearn.core.values import choice, listed, number, shortened
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, Boxed
 from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
@@ -207,8 +207,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.covariances, str) or self.covariances not in ("diag", "full"):
-            raise ValueError(f"covariances must be 'diag' or 'full', not {shortened(self.covariances)}")
+        choice("covariances", self.covariances, "diag", "full")
         if self.outside != CLIP or self.n_features > MOST_COLUMNS:
             raise ValueError(f"expected statistics clip rows, of at most {MOST_COLUMNS:,} columns")
         self._check_single_bounds()

@@ -38,7 +38,7 @@ SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
-class FourierFeatures(CountingOperator, Projected):
+class FourierFeatures(CountingOperator, Centred):
     """Phi_j(x) = f(omega_j . (x - center) + xi_j), f periodic, omega_j random.
 
     Parameters
@@ -73,6 +73,8 @@ class FourierFeatures(CountingOperator, Projected):
     )
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
     _describe_sample = ("outline",)
+    _center_type = np.float32
+    data_dependent_errors = False
     n_features: int
     n_frequencies: int
     _: KW_ONLY

@@ -27,7 +27,7 @@ from sketchlearn.core.randomness import (
     normal_cost,
     uniform_cost,
 )
-from sketchlearn.core.values import Value, listed, number, positive, shortened, whole
+from sketchlearn.core.values import Value, choice, listed, number, positive, shortened, whole
 
 MOST_LAWS = 1000
 NORMAL_MEDIAN = 0.6744897501960817  # The median of |N(0, 1)|.
@@ -193,8 +193,7 @@ class AdaptedRadius(ScaledLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.variant, str) or self.variant not in MEAN_SQUARES:
-            raise ValueError(f"variant must be 'mixture' or 'kmeans', not {shortened(self.variant)}")
+        choice("variant", self.variant, *MEAN_SQUARES)
 
     def _unit(self, n_features: int) -> float:
         return math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, Integers
-from sketchlearn.core.values import shortened, whole
+from sketchlearn.core.values import choice, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, Blockwise, Boxed
 from sketchlearn.features.composed import Mapped
@@ -26,38 +26,11 @@ from sketchlearn.sketch.priority_sample import Keeping
 CHANGE_BY_ROUNDING = 1.001
 
 
-def replaced_second_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of the coordinates y_i and all products y_i y_j, in fixed point.
-
-    >>> three = replaced_second_moments(3, unit=2**30)
-    >>> round(three.l1 / 2**30, 6), round(three.l2_squared / 2**60, 6)
-    (9.375, 16.0)
-    """
-    d, n_sums = n_columns, n_columns * (n_columns + 3) // 2
-    return _in_integers(n_sums + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n_sums, unit)
-
-
-def replaced_column_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of the coordinates y_i and their squares, in fixed point."""
-    return _in_integers(2.25 * n_columns, 4 * n_columns, 2 * n_columns, unit)
-
-
-def replaced_veronese_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of all products of two coordinates, and all products of two of those, in fixed point."""
-    n_products = n_columns * (n_columns + 1) // 2
-    n_sums = n_products * (n_products + 3) // 2
-    at_corners = (n_products + 1) ** 2 - ((n_columns + 1) // 2 + 1) ** 2
-    return _in_integers(n_sums, max(at_corners, n_sums), n_sums, unit)
-
-
-def _in_integers(l1: float, l2_squared: int, n_sums: int, unit: int) -> Sensitivity:
+def _in_integers(l1: float, l2_squared: int, n_sums: int) -> Sensitivity:
     """Norms of the true change as norms of what changes in integers, each of which is rounded."""
-    return Sensitivity.of_norms(
-        unit * l1 + CHANGE_BY_ROUNDING * n_sums,
-        unit * math.sqrt(l2_squared) + CHANGE_BY_ROUNDING * math.sqrt(n_sums),
-        n=n_sums,
-        largest=2 * unit,
-    )
+    l1 = FIXED_POINT * l1 + CHANGE_BY_ROUNDING * n_sums
+    l2 = FIXED_POINT * math.sqrt(l2_squared) + CHANGE_BY_ROUNDING * math.sqrt(n_sums)
+    return Sensitivity.of_norms(l1, l2, n=n_sums, largest=2 * FIXED_POINT)
 
 
 ONCE, TWICE = "once", "twice"
@@ -109,9 +82,7 @@ class SecondMoments(BoxedMoments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.rounding, str) or self.rounding not in (ONCE, TWICE):
-            raise ValueError(f"rounding must be 'once' or 'twice', not {shortened(self.rounding)}")
-        if self.rounding == ONCE:
+        if choice("rounding", self.rounding, ONCE, TWICE) == ONCE:
             self._check_factors()
 
     @classmethod
@@ -130,19 +101,22 @@ class SecondMoments(BoxedMoments):
         return self.n_features + self.n_features * (self.n_features + 1) // 2
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_second_moments(self.n_features, FIXED_POINT)
+        d, n = self.n_features, self.n_sums
+        return _in_integers(n + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n)
+
+    def _box_of(self, rows: NDArray[Any]) -> tuple[str, Any, Any, Any, bool]:
+        """What native kernels are told of the rows and the box."""
+        return kernel.active, self.within(rows), self.middle, np.array(self.bound), self.rounding == ONCE
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        bounds, fused = np.array(self.bound), self.rounding == ONCE
-        return add_moments(kernel.active, self.within(rows), self.middle, bounds, fused, weights, threads, sums)
+        return add_moments(*self._box_of(rows), weights, threads, sums)
 
     def device_plan(self, owner: Device) -> MomentsPlan:
         return MomentsPlan(owner, self.middle, np.array(self.bound), once=self.rounding == ONCE)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        bounds, fused = np.array(self.bound), self.rounding == ONCE
-        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, fused, threads, integers)
+        return integers, write_moments(*self._box_of(rows), threads, integers)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
@@ -181,7 +155,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
         return 2 * self.n_features
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_column_moments(self.n_features, FIXED_POINT)
+        return _in_integers(2.25 * self.n_features, 4 * self.n_features, self.n_sums)
 
     def _write_features(self, away: Double, features: Double) -> None:
         y = away / np.array(self.bound)[:, None]
@@ -232,7 +206,8 @@ class VeroneseMoments(Mapped, Boxed):
         return f"moments of order 2 and 4 of {self.n_features:,} columns"
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_veronese_moments(self.n_features, FIXED_POINT)
+        at_corners = (self.inner.n_features + 1) ** 2 - ((self.n_features + 1) // 2 + 1) ** 2
+        return _in_integers(self.n_sums, max(at_corners, self.n_sums), self.n_sums)
 
     @cached_property
     def inner(self) -> SecondMoments:

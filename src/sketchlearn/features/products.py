@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -27,39 +26,28 @@ from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CrossPlan, FeatureMomentsPlan
 
 FACTOR_UNIT = 2**15  # What a feature and a value of 1 become before they are multiplied.
-INTEGERS_AT_A_TIME = (
-    1 << 20
-)  # Integers of features that are held at a time, so that memory does not grow with the rows.
+INTEGERS_AT_A_TIME = 1 << 20  # Integers of features that are held at a time, whatever the number of rows.
 MOST_SUMS = 2**31
 
 
+@dataclass(frozen=True)
 class Crossed(Composed):
     """An operator of Fourier features and of values of the same rows, which lie within bounds."""
 
+    _omitted: ClassVar[dict[str, Any]] = {"n_crossed": None, "values": None, "outside": REFUSE}
+    # of all frequencies and all columns, unless a subclass has fields for them
+    n_crossed: ClassVar[int | None] = None
+    values: ClassVar[tuple[int, ...] | None] = None
     crossed: Operator
+    _: KW_ONLY
     bound: tuple[float, ...]
-    center: tuple[float, ...] | None
-    outside: str
+    center: tuple[float, ...] | None = None
+    outside: str = REFUSE
 
-    @property
-    @abstractmethod
-    def n_values(self) -> int:
-        """How many columns are values."""
-
-    @property
-    @abstractmethod
-    def n_frequencies(self) -> int:
-        """How many of the frequencies are crossed, the first ones."""
-
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The columns that are values."""
-        return rows
-
-    def _check_crossed(self) -> None:
-        """Refuses all but Fourier features, and leaves out what a design notes beside them."""
+    def __post_init__(self) -> None:
         if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
-        self._set(crossed=_alone(self.crossed))
+        self._set(crossed=_alone(self.crossed))  # what a design notes beside the features is left out
         self.check_depth()
 
     @property
@@ -76,6 +64,20 @@ class Crossed(Composed):
         found = _waves(self.crossed)
         assert found is not None
         return found
+
+    @property
+    def n_frequencies(self) -> int:
+        """How many of the frequencies are crossed, the first ones."""
+        return self.waves.n_frequencies if self.n_crossed is None else self.n_crossed
+
+    @property
+    def n_values(self) -> int:
+        """How many columns are values."""
+        return self.n_features if self.values is None else len(self.values)
+
+    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The columns that are values."""
+        return rows if self.values is None else rows[:, self.values]
 
     @property
     def middle(self) -> Double:
@@ -108,6 +110,12 @@ class Crossed(Composed):
 
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         self.crossed.warn_of_noise(rows)
+
+    def explain_refusal(self, row: Double) -> str:
+        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
+            return self.crossed.explain_refusal(row)
+        reason = self._box.explain_refusal(self._values_of(row[None])[0])
+        return reason if self.values is None else renumbered(reason, self.values)
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -145,35 +153,19 @@ class CrossFeatures(Crossed, FeatureUser):
     (20, 1)
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"n_crossed": None, "values": None, "outside": REFUSE}
-    crossed: Operator
     _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    n_crossed: int | None = None
-    values: tuple[int, ...] | None = None
-    outside: str = REFUSE
+    n_crossed: int | None = None  # type: ignore[misc]
+    values: tuple[int, ...] | None = None  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        self._check_crossed()
+        super().__post_init__()
         if self.values is not None:
             self._set(values=check_column_numbers("values", self.values, self.n_features))
         if self.n_crossed is not None:
             self._set(n_crossed=whole("n_crossed", self.n_crossed, most=self.waves.n_frequencies))
-        box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
-        self._set(bound=box.bound, center=box.center)
+        self._set(bound=self._box.bound, center=self._box.center)
         if self.n_sums > MOST_SUMS:
             raise ValueError(f"{self.n_sums:,} products are too many: cross fewer features with n_crossed")
-
-    @property
-    def n_frequencies(self) -> int:
-        """How many of the features are crossed."""
-        return self.waves.n_frequencies if self.n_crossed is None else self.n_crossed
-
-    @property
-    def n_values(self) -> int:
-        """How many columns they are multiplied by."""
-        return self.n_features if self.values is None else len(self.values)
 
     @property
     def n_sums(self) -> int:
@@ -195,9 +187,6 @@ class CrossFeatures(Crossed, FeatureUser):
         l1 = unit * one.l1 * touched * self.n_values + 0.5 * n
         l2 = unit * math.sqrt(one.l2_squared * touched * self.n_values) + 0.5 * math.sqrt(n)
         return Sensitivity.of_norms(l1, l2, n=n, largest=self.largest_contribution)
-
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return rows if self.values is None else rows[:, self.values]
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.add_with_features(rows, weights, threads, None, sums)
@@ -242,12 +231,6 @@ class CrossFeatures(Crossed, FeatureUser):
     def split(self, values: NDArray[Any]) -> NDArray[Any]:
         """The mean of each feature times each value less its center, (n_frequencies, n_values), of a mean vector."""
         return values.reshape(self.n_frequencies, self.n_values)
-
-    def explain_refusal(self, row: Double) -> str:
-        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
-            return self.crossed.explain_refusal(row)
-        said = self._box.explain_refusal(self._values_of(row[None])[0])
-        return said if self.values is None else renumbered(said, self.values)
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
@@ -294,31 +277,15 @@ class FeatureMoments(Crossed, Mapped):
     """
 
     abilities = frozenset({Ability.KERNEL_REGRESSIONS})
-    _omitted: ClassVar[dict[str, Any]] = {"outside": REFUSE}
-    crossed: Operator
-    _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    outside: str = REFUSE
 
     def __post_init__(self) -> None:
-        self._check_crossed()
+        super().__post_init__()
         if self.waves.subsample is not None or self.waves.law.weighted:
             raise ValueError("crossed must be Fourier features without subsample, of a distribution without weights")
-        box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
-        self._set(bound=box.bound, center=box.center)
+        self._set(bound=self._box.bound, center=self._box.center)
         width = self.n_waves + self.n_values
         if width * (width + 3) // 2 > MOST_SUMS:
             raise ValueError(f"the products of {width:,} features and columns are too many: take fewer frequencies")
-
-    @property
-    def n_values(self) -> int:
-        return self.n_features
-
-    @property
-    def n_frequencies(self) -> int:
-        """How many frequencies there are, each with one feature or two."""
-        return self.waves.n_frequencies
 
     @property
     def n_waves(self) -> int:
@@ -368,8 +335,3 @@ class FeatureMoments(Crossed, Mapped):
     def split(self, values: Double) -> tuple[Double, Double]:
         """The mean of features and columns less their center, and the matrix of mean products, of a mean vector."""
         return self.inner.split(values)
-
-    def explain_refusal(self, row: Double) -> str:
-        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
-            return self.crossed.explain_refusal(row)
-        return self._box.explain_refusal(row)

@@ -27,24 +27,6 @@ COLUMNS_AT_A_TIME = 64  # of a product of transforms, whose rows' lengths are ad
 FEWEST_FEATURES = 8  # With fewer columns, rows of zeros are likely, and dense frequencies are as fast.
 
 
-class Projected(Centred):
-    """An operator with a plan."""
-
-    _center_type = np.float32
-
-    @property
-    @abstractmethod
-    def _plan(self) -> Plan:
-        """The plan, for the active kernel."""
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self._plan.add(rows, weights, threads, sums)
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int32)
-        return integers, self._plan.write(rows, threads, integers)
-
-
 def in_turns(omega: Double) -> Single:
     """Frequencies (or their lengths) in float32 turns, if the kernels take them."""
     turns = np.empty(omega.shape, np.float32)

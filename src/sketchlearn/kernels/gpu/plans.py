@@ -45,7 +45,7 @@ class Plan:
     #: bytes of working memory for each row
     _bytes_each = 0
 
-    def __init__(self, owner: Device, numbers: dict[str, float], **arrays: NDArray[Any]) -> None:
+    def __init__(self, owner: Device, numbers: dict[str, Any], **arrays: NDArray[Any]) -> None:
         self.device, self._numbers, self._room = owner, numbers, Room(owner)
         self._arrays = {name: owner.copy(array) for name, array in arrays.items()}
 
@@ -143,7 +143,7 @@ class _WavePlan(Plan):
         self._feature, self._group = waves.feature, len(waves.dither) // waves.n_groups
         self.parts = 1 if waves.feature.endswith("_real") or waves.feature in ("cosine", "quadratic") else 2
         self._centring = Centring(owner, waves.center, waves.radius, waves.key, waves.n_groups)
-        numbers: dict[str, float] = {
+        numbers = {
             "n_features": len(waves.center),
             "columns": len(waves.dither),
             "harmonics": len(waves.coefficients) // (2 * self.parts),
@@ -406,7 +406,7 @@ class ColumnCellsPlan(Plan):
         scale: Single,
         medians: tuple[Single, Single, float, float] | None = None,
     ) -> None:
-        d, numbers = len(center), dict[str, float](n_cells=len(points))
+        d, numbers = len(center), dict[str, Any](n_cells=len(points))
         arrays = {"points": points.T, "halves": halves, "scale": scale}
         n_sums = len(points) * (1 + 2 * d)
         if medians is not None:
@@ -433,8 +433,8 @@ class MixturePlan(Plan):
     def __init__(self, owner: Device, parts: Single, center: Double, scale: Single, n_sums: int, *, full: bool) -> None:
         shared = n_sums if n_sums <= MOST_SHARED_STATISTICS else 0
         numbers = {"n_parts": len(parts), "full": full, "n_shared": shared}
-        arrays = {"parts": parts, "center": center, "scale": scale}
-        super().__init__(owner, numbers, single_center=center.astype(np.float32), **arrays)
+        single = center.astype(np.float32)
+        super().__init__(owner, numbers, parts=parts, center=center, single_center=single, scale=scale)
 
     @staticmethod
     def has_room(n_parts: int, n_features: int) -> bool:

@@ -67,7 +67,7 @@ class DeviceRows:
         moved = self.address + first * self.strides[0] * SIZES[self.kind]
         return replace(self, address=moved, shape=(max(last - first, 0), self.shape[1]))
 
-    def described(self) -> RowsAtDevice:
+    def described(self) -> Any:
         """The rows, as the kernels are told of them."""
         return RowsAtDevice(self.address, len(self), *self.strides, self.shape[1], self.kind)
 
