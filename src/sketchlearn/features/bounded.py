@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Single
 from sketchlearn.core.errors import either
 from sketchlearn.core.values import choice, listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
@@ -94,6 +95,7 @@ class Centred(Operator):
 
 
 REFUSE, CLIP = "refuse", "clip"
+VALUE_BITS = 22  # of a value within the bound, in kernels of cells, directions and mixtures
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
 SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
@@ -162,9 +164,7 @@ class Boxed(Bounded):
         if len(bounds) != self.n_features:
             raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
         if max(bounds) > LARGEST_BOUND:
-            raise ValueError(
-                f"bound {max(bounds)!r} is too large: products of two values would overflow. Rescale the data"
-            )
+            raise ValueError(f"bound {max(bounds)!r} is too large, products would overflow: rescale the data")
         self._set(bound=bounds)
 
     @classmethod
@@ -172,6 +172,11 @@ class Boxed(Bounded):
         if not isinstance(fields.get("bound", ()), tuple):
             raise ValueError("bound must be a list of numbers, one per column")  # one would stand for thousands
         return super()._build(fields)
+
+    @property
+    def _single_scale(self) -> Single:
+        """What columns are multiplied by, less the center, in kernels of float32."""
+        return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
 
     def _check_factors(self) -> None:
         """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
@@ -209,26 +214,23 @@ class Blockwise(Boxed):
     def _write_features(self, away: Double, features: Double) -> None:
         """Writes the features (n_sums, rows), before rounding, of rows less the center (n_features, rows)."""
 
-    def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
-        """The integers of rows, as floats of shape (n_sums, rows), and the first row beyond the bound, or -1."""
-        features = np.zeros((self.n_sums, len(rows)))
-        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
-        bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
-        if np.any(bad):
-            return features, int(np.argmax(bad))
-        self._write_features(away, features)
-        return np.rint(features, out=features), -1
-
-    def _blocks(self, n_rows: int) -> list[slice]:
+    def _blocks(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Double, int]]:
+        """Blocks of rows, their integers as floats of shape (n_sums, rows), and the first row to refuse, or -1."""
         step = max(1, FEATURES_PER_BLOCK // self.n_sums)
-        return [slice(first, first + step) for first in range(0, n_rows, step)]
+        for first in range(0, len(rows), step):
+            block = slice(first, first + step)
+            away = np.ascontiguousarray((self.within(rows[block]).astype(np.float64) - self.middle).T)
+            features = np.zeros((self.n_sums, away.shape[1]))
+            bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
+            if not np.any(bad):
+                self._write_features(away, features)
+            yield block, np.rint(features, out=features), first + int(np.argmax(bad)) if np.any(bad) else -1
 
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:  # noqa: ARG002
         added = np.zeros_like(sums)
-        for block in self._blocks(len(rows)):
-            features, bad = self._features(rows[block])
+        for block, features, bad in self._blocks(rows):
             if bad >= 0:
-                return int(block.start) + bad
+                return bad
             if weights is None:
                 added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
             else:
@@ -238,9 +240,8 @@ class Blockwise(Boxed):
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        for block in self._blocks(len(rows)):
-            features, bad = self._features(rows[block])
+        for block, features, bad in self._blocks(rows):
             if bad >= 0:
-                return integers, block.start + bad
+                return integers, bad
             integers[block] = features.T
         return integers, -1

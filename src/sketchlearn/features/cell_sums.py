@@ -30,11 +30,10 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import choice, listed, number, positive, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, VALUE_BITS, Boxed, check_units
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
-    VALUE_BITS,
     Directed,
     checked_covariances,
     packed,
@@ -97,17 +96,17 @@ class CellSums(CountingOperator, Directed):
     abilities = frozenset({Ability.CLUSTERS, Ability.PROFILES})
     _omitted: ClassVar[dict[str, Any]] = {
         "columns": None,
+        "units": None,
+        "keeping": None,
+        "along": None,
+        "radius": None,
         "outside": CLIP,
         "n_directions": 0,
         "directions": "",
         "shift": 0,
-        "units": None,
-        "keeping": None,
         "normalize": False,
         "squares": "sum",
         "spread": 0.0,
-        "along": None,
-        "radius": None,
         "covariances": "",
     }
     _describe_sample = ("spread", "covariances")
@@ -132,9 +131,7 @@ class CellSums(CountingOperator, Directed):
         if self.in_columns:
             self._check_single_bounds()
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
-                raise ValueError(
-                    "cells in the columns themselves need squares of each column, and no shift, normalize or along"
-                )
+                raise ValueError("cells in the columns themselves need squares='columns', and no shift or normalize")
             self._set(n_directions=0, shift=0)
             directions, p = np.zeros((0, d)), d
             if len(self._scores) > MOST_CELLS or not np.all(np.isfinite(self._scores)):
@@ -154,10 +151,8 @@ class CellSums(CountingOperator, Directed):
             raise ValueError(f"spread must not be negative, not {self.spread}")
         units, along = check_units(self.units, d), self._checked_along(directions)
         self._set(spread=float(self.spread), along=along, normalize=normalize, units=units)
-        if self.radius is not None:
-            self._check_radius()
-
-    def _check_radius(self) -> None:
+        if self.radius is None:
+            return
         if not self.in_columns:
             raise ValueError("radius is for cells in the columns themselves")
         radius, reach = positive("radius", self.radius), float(np.max(self._reaches))
@@ -174,9 +169,8 @@ class CellSums(CountingOperator, Directed):
         given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
         found = tuple(sorted(set(given)))
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
-            raise InvalidValueError(
-                "must be positions of some columns, each once, of which directions are 0", parameter="along"
-            )
+            wrong = "must be different positions of some columns, of which directions are 0"
+            raise InvalidValueError(wrong, parameter="along")
         if self.squares != "columns" or self.normalize:
             raise ValueError("passive columns (along) need squares of each column, and rows as they are")
         return found
@@ -210,7 +204,7 @@ class CellSums(CountingOperator, Directed):
         """What native kernels are told of the cells."""
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
-        cells = kernel.active, self.middle, self._scale, *self._points_and_halves, self.outside != CLIP
+        cells = kernel.active, self.middle, self._single_scale, *self._points_and_halves, self.outside != CLIP
         return cells_in_columns(*cells, *(self._medians or ()))
 
     @property
@@ -231,11 +225,6 @@ class CellSums(CountingOperator, Directed):
     def _longest(self) -> float:
         """A power of two that no distance within the bounds is larger than, in those units."""
         return 2.0 ** math.ceil(math.log2(2 * math.sqrt(self.n_features)))
-
-    @property
-    def _scale(self) -> NDArray[np.float32]:
-        """What columns themselves are times, less the center."""
-        return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
 
     @cached_property
     def _reaches(self) -> Double:
@@ -370,7 +359,7 @@ class CellSums(CountingOperator, Directed):
 
     def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
-            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._scale, self._medians)
+            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._single_scale, self._medians)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -400,7 +389,7 @@ class CellSums(CountingOperator, Directed):
             return super()._is_outside(rows)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
-        return np.asarray(np.any(np.abs(away * self._scale) > 2.0**VALUE_BITS, axis=1))
+        return np.asarray(np.any(np.abs(away * self._single_scale) > 2.0**VALUE_BITS, axis=1))
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if self.in_columns:
@@ -409,13 +398,11 @@ class CellSums(CountingOperator, Directed):
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
-        squares = [1.0] if self.squares == "sum" else b * b
-        pulls: list[float] = []
+        factors = [[1.0], [1.0] if self.squares == "sum" else b * b, b]
         if self.radius is not None:
             distance = self._longest * float(np.max(self._reaches))
-            pulls = [FIXED_POINT / PULL_UNIT * factor for factor in (distance, *[1.0] * (1 + self.n_features))]
-        factors = np.concatenate([[1.0], squares, b, pulls]) / FIXED_POINT
-        return np.asarray(sums * np.tile(factors, self.n_cells))
+            factors.append([FIXED_POINT / PULL_UNIT * factor for factor in (distance, *[1.0] * (1 + self.n_features))])
+        return np.asarray(sums * np.tile(np.concatenate(factors) / FIXED_POINT, self.n_cells))
 
     def split(self, values: Double) -> tuple[Double, Double, Double]:
         """Of a mean feature vector: each cell's share of the records, its mean row, and its squares.
@@ -423,7 +410,7 @@ class CellSums(CountingOperator, Directed):
         Squares are mean squares about the cell's mean row: of all columns together, in error units, or column by
         column. Of cells without records, all is 0.
         """
-        table, d = values.reshape(self.n_cells, self.width)[:, : self._n_moments], self.n_features
+        table, d = values.reshape(self.n_cells, -1)[:, : self._n_moments], self.n_features
         shares = np.maximum(table[:, 0], 0)
         inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]
         away, squares = table[:, -d:] * inverse, table[:, 1:-d] * inverse
@@ -443,7 +430,7 @@ class CellSums(CountingOperator, Directed):
         the sum.
         """
         assert self.radius is not None
-        table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]
+        table = values.reshape(self.n_cells, -1)[:, self._n_moments :]
         distances, pulls, towards = table[:, 0], np.maximum(table[:, 1], 0.0), table[:, 2:]
         moves = self.radius * np.divide(towards, pulls[:, None], out=np.zeros_like(towards), where=pulls[:, None] > 0)
         length = min(self.n_features / max(self.n_features - 1, 1e-9), LONGEST_STEP)
@@ -451,7 +438,7 @@ class CellSums(CountingOperator, Directed):
         return self.points + length * self._error_units * moves, float(distances.sum()), gain
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
-        table = sums.reshape(self.n_cells, self.width)
+        table = sums.reshape(self.n_cells, -1)
         counts = table[:, 0]
         if np.any(counts < 0) or sum(counts.tolist()) != FIXED_POINT * units:
             return f"the counts of the cells do not add up to {units:,} records (or weight steps)"

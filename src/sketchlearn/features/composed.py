@@ -174,7 +174,7 @@ class Concatenated(Composed, CountingOperator):
         return next((found for own in self.parts if (found := own.part(kind)) is not None), None)
 
     @property
-    def keeping(self) -> Keeping | None:
+    def keeping(self) -> Keeping | None:  # type: ignore[override]
         return next((part.keeping for part in self.parts if part.keeping is not None), None)
 
     @property
@@ -417,7 +417,7 @@ class SomeColumns(Selecting):
         return self.inner.add_counted(self.mapped(rows, threads), weights, threads, sums)
 
     @property
-    def packed_bits(self) -> int | None:
+    def packed_bits(self) -> int | None:  # type: ignore[override]
         return self.inner.packed_bits
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:

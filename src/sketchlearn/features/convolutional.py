@@ -75,7 +75,11 @@ class ConvolutionalFeatures(Mapped):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        shape = _check_shape(self.shape)
+        sizes = listed(self.shape)
+        if len(sizes) not in (2, 3):
+            forms = "(height, width) or (height, width, channels)"
+            raise ValueError(f"shape must be {forms}, not {shortened(self.shape)}")
+        shape = tuple(whole("each number of shape", size, most=2**16) for size in sizes)
         n_features = whole("n_features", math.prod(shape), most=MOST_FEATURES)
         size = min(max(3, 2 * (min(shape[:2]) // 8) + 1), 9) if self.filter_size is None else self.filter_size
         choice("outside", self.outside, REFUSE, CLIP)
@@ -152,7 +156,7 @@ class ConvolutionalFeatures(Mapped):
 
     @property
     def _n_cells(self) -> int:
-        return len(self._cells[0]) * len(self._cells[1])
+        return math.prod(map(len, self._cells))
 
     @cached_property
     def limit(self) -> int:
@@ -241,16 +245,7 @@ def cells(n: int) -> Double:
     return np.asarray((CELL_PEAK * np.maximum(2 * n - away, 0) + n) // (2 * n), np.float64)
 
 
-def _check_shape(shape: Any) -> tuple[int, ...]:
-    """Height, width and perhaps channels of an image."""
-    sizes = listed(shape)
-    if len(sizes) not in (2, 3):
-        raise ValueError(f"shape must be (height, width) or (height, width, channels), not {shortened(shape)}")
-    return tuple(whole("each number of shape", size, most=2**16) for size in sizes)
-
-
 def _check_pixels(pixels: Any) -> tuple[float, float]:
-    """The lowest and the highest value of a pixel."""
     values = listed(pixels)
     if len(values) != 2:
         raise ValueError(f"pixels must be (lowest, highest), such as (0, 255), not {shortened(pixels)}")

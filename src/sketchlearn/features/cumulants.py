@@ -99,11 +99,13 @@ class CumulantFeatures(Blockwise):
     def reach(self) -> Double:
         """The largest size of each component within the bound."""
         terms = np.abs(np.array(self.unmixing)) * np.array(self.bound)
-        return np.asarray(np.add.accumulate(terms, axis=1)[:, -1] * (1 + 1e-9))  # one after the other, as `_combined`
+        return np.asarray(np.add.accumulate(terms, axis=1)[:, -1] * (1 + 1e-9))  # one after the other, as for rows
 
     def _write_features(self, away: Double, features: Double) -> None:
         k = self.n_components
-        u = _combined(np.array(self.unmixing), away)
+        u = np.zeros((k, away.shape[1]))
+        for weights, column in zip(np.array(self.unmixing).T, away, strict=True):  # in order: the same bits everywhere
+            u += weights[:, None] * column
         scaled = u * (FIXED_POINT / self.reach)[:, None]
         for j, (t, phase) in enumerate(zip(self.frequencies, self.phases, strict=True)):
             sine, cosine = waves(u[j] * (t / (2 * math.pi)) + phase / (2 * math.pi))
@@ -119,14 +121,6 @@ class CumulantFeatures(Blockwise):
         """The means of g_j, of g'_j / t_j, and the matrix of those of u_i g_j (row i, column j)."""
         k = self.n_components
         return values[:k], values[k : 2 * k], values[2 * k :].reshape(k, k).T
-
-
-def _combined(matrix: Double, columns: Double) -> Double:
-    """The product of a matrix and columns (d, rows), summed column after column: the same bits everywhere."""
-    total = np.zeros((len(matrix), columns.shape[1]))
-    for weights, column in zip(matrix.T, columns, strict=True):
-        total += weights[:, None] * column
-    return total
 
 
 def waves(turns: Double) -> tuple[Double, Double]:

@@ -24,8 +24,8 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import choice, listed, number, shortened
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
+from sketchlearn.features.bounded import CLIP, VALUE_BITS, Boxed
+from sketchlearn.features.directions import packed, unpacked_rows
 from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
@@ -263,8 +263,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @cached_property
     def at(self) -> GaussianParts:
         """The mixture at which statistics are expected."""
-        scale = (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
-        return GaussianParts(self.middle, scale, self._numbers, self.covariances == "full")
+        return GaussianParts(self.middle, self._single_scale, self._numbers, self.covariances == "full")
 
     @property
     def n_components(self) -> int:

@@ -18,13 +18,13 @@ from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
 from sketchlearn.core.values import shortened, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import check_units
+from sketchlearn.features.bounded import Centred, check_units
 from sketchlearn.features.frequencies import Law
 from sketchlearn.features.operator import CountingOperator
 from sketchlearn.features.outline import Outline
-from sketchlearn.features.projected import FEWEST_FEATURES, Projected, Structured, float32_cost, in_turns
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.features.structured import FEWEST_FEATURES, Structured, float32_cost, in_turns
 from sketchlearn.features.waves import Exponential, FourierSeries, Wave, wave_from
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Plan, dense_plan, structured_plan
@@ -93,9 +93,8 @@ class FourierFeatures(CountingOperator, Centred):
         super().__post_init__()
         n_features, n_frequencies = self.n_features, whole("n_frequencies", self.n_frequencies, most=2**31)
         if not isinstance(self.law, Law):
-            raise ValueError(
-                f"law must be one of sketchlearn.features.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
-            )
+            known = "one of sketchlearn.features.frequencies, such as Gaussian(1.0)"
+            raise ValueError(f"law must be {known}, not {shortened(self.law)}")
         structured = truth("structured", self.structured)
         if structured and not self.law.isotropic:
             raise ValueError(f"structured frequencies need an isotropic distribution, not {type(self.law).__name__}")
@@ -118,14 +117,12 @@ class FourierFeatures(CountingOperator, Centred):
             return None
         r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
         if n_frequencies % r:
-            raise InvalidValueError(
-                f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}", parameter="subsample"
-            )
-        if self.structured and r % size:
-            raise InvalidValueError(
-                f"with structured frequencies, {Parameter('subsample')} must be a multiple of the block size {size}"
-            )
-        return r
+            wrong = f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}"
+        elif self.structured and r % size:
+            wrong = f"must be a multiple of {size}, the block size of structured frequencies"
+        else:
+            return r
+        raise InvalidValueError(wrong, parameter="subsample")
 
     @property
     def in_words(self) -> str:
@@ -152,7 +149,7 @@ class FourierFeatures(CountingOperator, Centred):
         return self.wave.largest_contribution
 
     @property
-    def packed_bits(self) -> int | None:
+    def packed_bits(self) -> int | None:  # type: ignore[override]
         return None if self.subsample else self.wave.packed_bits
 
     @cached_property
@@ -222,8 +219,9 @@ class FourierFeatures(CountingOperator, Centred):
         if not self.structured:
             return DensePlan(owner, self._planned, self._dense)
         drawn = self._structured
-        fits = drawn.size <= LARGEST_TRANSFORM
-        return StructuredPlan(owner, self._planned, drawn.signs, drawn.radii) if fits else None
+        if drawn.size > LARGEST_TRANSFORM:
+            return None
+        return StructuredPlan(owner, self._planned, drawn.signs, drawn.radii)
 
     def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:
         if self.structured or self.subsample is not None:
@@ -249,20 +247,26 @@ class FourierFeatures(CountingOperator, Centred):
     def _moving_far(
         self, rows: NDArray[Any], sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
     ) -> tuple[int, int]:
-        """What the plan returns for rows, or for moved ones if some are too far for a phase; and how many those are.
+        """The plan's result for rows, those too far for a phase clipped to its reach, and how many were clipped.
 
-        The plan tells: to look for far values in all rows costs more than a few frequencies do.
+        The plan tells whether there are any: looking for far values in all rows costs more than a few frequencies do.
         """
         before = np.empty(0, np.int64) if sums is None else sums.copy()
         bad = work(rows)
-        far = self.beyond(rows) if bad >= 0 else np.zeros(0, bool)
-        if not far.any():
+        if bad < 0 or not (far := self.beyond(rows)).any():
             return bad, 0
         if sums is not None:
             sums[:] = before
         if written is not None:
             written[:] = 0
-        return work(self._within(rows, far)), int(np.count_nonzero(far))
+        n_far = int(np.count_nonzero(far))
+        # No error depends on far values. Unless the design is public, a warning does: most likely they are damage.
+        if self.origin is not Origin.DECLARED:
+            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
+            warn_caller(f"{counted(n_far, 'row')} clipped: {why}")
+        moved = rows.astype(np.float64)
+        moved[far] = self._reached(moved[far])
+        return work(moved), n_far
 
     def checked_features(self, features: Any) -> NDArray[Any]:
         """External features, if they are finite numbers, as many as there are frequencies."""
@@ -301,8 +305,7 @@ class FourierFeatures(CountingOperator, Centred):
     def clip_contributions(self, integers: Integers) -> Integers:
         each = np.clip(integers, -self.wave.largest_contribution, self.wave.largest_contribution)
         features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
-        held: Integers = self._each.clipped(features, axis=1).reshape(integers.shape)
-        return held
+        return np.asarray(self._each.clipped(features, axis=1).reshape(integers.shape))
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
@@ -334,16 +337,9 @@ class FourierFeatures(CountingOperator, Centred):
 
         If sums are given, the integers of all frequencies are added to them meanwhile.
         """
-        integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
-
-        def write(own: NDArray[Any]) -> int:
-            return self._plan.write(own, threads, integers, weights, sums)
-
-        return integers, self._moving_far(rows, sums, integers, write)[0]
-
-    @property
-    def data_dependent_errors(self) -> bool:
-        return False
+        integers, write = np.zeros((len(rows), self.wave.parts * n), np.int32), self._plan.write
+        bad, _ = self._moving_far(rows, sums, integers, lambda own: write(own, threads, integers, weights, sums))
+        return integers, bad
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         if not len(rows) or max(rows.max(), -rows.min()) <= self._nearest_limit:
@@ -357,18 +353,6 @@ class FourierFeatures(CountingOperator, Centred):
     def _nearest_limit(self) -> float:
         """No value up to this size is too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
-
-    def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
-        """Rows, with those too far for a phase moved as far as one reaches: no error tells that there were any.
-
-        Unless the design is public, a warning does: such values are most likely damage.
-        """
-        if self.origin is not Origin.DECLARED:
-            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
-            warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
-        rows = rows.astype(np.float64)
-        rows[far] = self._reached(rows[far])
-        return rows
 
     def _reached(self, rows: Double) -> Double:
         """Rows with no value farther from the center than a phase reaches."""

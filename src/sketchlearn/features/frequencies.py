@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import hyp0f1, hyp1f1
 
 from sketchlearn.core.limits import MOST_NESTED, Cost
@@ -46,11 +45,8 @@ class Law(Value, ABC):
     weighted: ClassVar[bool] = False
     #: p, where the kernel is one of |x - y|_p
     kernel_norm: ClassVar[int] = 2
-
-    @property
-    def depth(self) -> int:
-        """How deep mixtures are nested in it: 1 if it is none."""
-        return 1
+    #: how deep mixtures are nested in it: 1 if it is none
+    depth: int = 1
 
     @abstractmethod
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -357,7 +353,7 @@ class Mixture(Law):
         self._set(laws=laws, shares=shares)
 
     @property
-    def depth(self) -> int:
+    def depth(self) -> int:  # type: ignore[override]
         return 1 + max(law.depth for law in self.laws)
 
     def widths(self, n_features: int) -> Floats | None:
@@ -493,8 +489,12 @@ class Shaped(DirectedLaw):
         if self._diagonal(n_features):
             for i in range(n_features):
                 local[i] /= numbers[which, i]
-        else:
-            self._substitute(self.factors(n_features), which, local)
+        else:  # back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine
+            factors = self.factors(n_features)
+            for i in range(n_features - 1, -1, -1):
+                for j in range(i + 1, n_features):
+                    local[i] = local[i] - factors[which, j, i] * local[j]
+                local[i] = local[i] / factors[which, i, i]
         np.copyto(omega, local, where=place < 1.0)
         return omega
 
@@ -505,14 +505,6 @@ class Shaped(DirectedLaw):
             steps, factors = n_features * (n_features + 1) // 2, factors * n_features
         solved = Cost(24 * n_frequencies + 16 * factors, 4 * factors + steps * (4000 + 9 * n_frequencies))
         return both + uniform_cost(n_frequencies) + solved
-
-    @staticmethod
-    def _substitute(factors: Floats, which: NDArray[np.int64], local: Floats) -> None:
-        """Back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine."""
-        for i in range(len(local) - 1, -1, -1):
-            for j in range(i + 1, len(local)):
-                local[i] = local[i] - factors[which, j, i] * local[j]
-            local[i] = local[i] / factors[which, i, i]
 
     def _diagonal(self, n_features: int) -> bool:
         """Whether the shapes are diagonals alone."""
@@ -575,9 +567,8 @@ class Probed(DirectedLaw):
     def __post_init__(self) -> None:
         known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
         if not known or self.law.weighted:
-            raise ValueError(
-                f"law must be an isotropic distribution or Shaped, without weights, not {shortened(self.law)}"
-            )
+            kinds = "an isotropic distribution or Shaped, without weights"
+            raise ValueError(f"law must be {kinds}, not {shortened(self.law)}")
         units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")

@@ -54,6 +54,8 @@ class Histograms(Operator):
     """
 
     abilities = frozenset({Ability.MARGINALS})
+    data_dependent_errors = False
+    largest_contribution = 1
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None}
     n_features: int
     _: KW_ONLY
@@ -100,16 +102,8 @@ class Histograms(Operator):
         return Sensitivity.of_integers(2 * self.n_features, 1)  # of each column, one count falls and another rises
 
     @property
-    def data_dependent_errors(self) -> bool:
-        return False
-
-    @property
     def n_sums(self) -> int:
         return int(self._starts[-1]) + self.n_features
-
-    @property
-    def largest_contribution(self) -> int:
-        return 1
 
     @cached_property
     def _all_edges(self) -> Double:
@@ -192,17 +186,15 @@ def _check_values(values: Any, edges: tuple[tuple[float, ...], ...]) -> tuple[tu
     """The values of columns that take few, each within its bin; None if there is no such column."""
     if values is None:
         return None
-    found: list[tuple[float, ...] | None] = []
-    for c, (one, own) in enumerate(zip(_per_column("values", values, len(edges)), edges, strict=True)):
-        if one is None:
-            found.append(None)
-            continue
-        name, limits = f"values of column {c}", np.array(own)
-        given = _numbers(name, one, most=MOST_BINS)
-        if len(given) != len(own) - 1 or not np.all((limits[:-1] <= given) & (given <= limits[1:])):
-            raise ValueError(f"{name} must be None or one number for each of its {len(own) - 1} bins, within the bin")
-        found.append(tuple(given.tolist()))
-    return None if all(one is None for one in found) else tuple(found)
+    found: dict[int, tuple[float, ...]] = {}
+    for c, (given, own) in enumerate(zip(_per_column("values", values, len(edges)), edges, strict=True)):
+        if given is not None:
+            name, limits, n_bins = f"values of column {c}", np.array(own), len(own) - 1
+            known = _numbers(name, given, most=MOST_BINS)
+            if len(known) != n_bins or not np.all((limits[:-1] <= known) & (known <= limits[1:])):
+                raise ValueError(f"{name} must be None or one number for each of its {n_bins} bins, within the bin")
+            found[c] = tuple(known.tolist())
+    return tuple(map(found.get, range(len(edges)))) if found else None
 
 
 def _per_column(name: str, given: Any, n_features: int) -> list[Any]:

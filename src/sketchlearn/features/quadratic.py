@@ -17,8 +17,8 @@ from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import REFUSE, Bounded, larger_bound
-from sketchlearn.features.projected import Projected, float32_cost
 from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.features.structured import float32_cost
 from sketchlearn.features.waves import FIXED_POINT
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Plan, dense_plan
