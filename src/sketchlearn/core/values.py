@@ -76,13 +76,9 @@ class Value:
     def _from_form(cls, form: Any, depth: int) -> Self:
         """The value of a form at this depth in other forms."""
         if depth > MOST_NESTED_FORMS:
-            raise ValueError(
-                f"its operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels"
-            )
+            raise ValueError(f"operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels")
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
-            raise ValueError(
-                f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"
-            )
+            raise ValueError(f"expected the JSON form of an operator, law or wave ({cls.__name__}), with a type")
         kind = Value._classes.get(form["type"])
         fields = getattr(kind, "__dataclass_fields__", None)
         if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind) or fields is None:
@@ -194,24 +190,21 @@ def choice(name: str, x: Any, *words: str) -> str:
 def truth(name: str, x: Any) -> bool:
     """`x` as a bool, if it is True or False (NumPy's included)."""
     if not isinstance(x, bool | np.bool_):
-        raise InvalidValueError(
-            f"must be {either('True or False', 'true or false')}, not {shortened(x)}", parameter=name
-        )
+        words = either("True or False", "true or false")
+        raise InvalidValueError(f"must be {words}, not {shortened(x)}", parameter=name)
     return bool(x)
 
 
 def number(name: str, x: Any) -> float:
     """`x` as a float, if it is a finite number."""
-    value = _float(x)
-    if not math.isfinite(value):
+    if not math.isfinite(value := _float(x)):
         raise InvalidValueError(f"must be a finite number, not {shortened(x)}", parameter=name)
     return value
 
 
 def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
-    value = _float(x)
-    if not 0 < value < math.inf:
+    if not 0 < (value := _float(x)) < math.inf:
         raise InvalidValueError(f"must be a positive number, not {shortened(x)}", parameter=name)
     return value
 

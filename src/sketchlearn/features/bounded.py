@@ -164,7 +164,7 @@ class Boxed(Bounded):
         if len(bounds) != self.n_features:
             raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
         if max(bounds) > LARGEST_BOUND:
-            raise ValueError(f"bound {max(bounds)!r} is too large, products would overflow: rescale the data")
+            raise ValueError(f"bound {max(bounds)!r}: products of two values would overflow. Rescale the data")
         self._set(bound=bounds)
 
     @classmethod

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,6 +38,11 @@ class FeatureUser(Operator):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
+
+
+def of(path: str) -> Any:
+    """The attribute or method of an operator inside, as the operator's own."""
+    return property(attrgetter(path))
 
 
 def renumbered(reason: str, which: Sequence[int]) -> str:
@@ -267,6 +273,14 @@ class Mapped(Operator):
 
     #: whether there is no inner operator before random numbers are drawn, of which files state the cost first
     inner_is_drawn: ClassVar[bool] = False
+    n_sums = of("inner.n_sums")
+    largest_contribution = of("inner.largest_contribution")
+    add_remove_sensitivity = of("inner.add_remove_sensitivity")
+    replace_one_sensitivity = of("inner.replace_one_sensitivity")
+    clip_contributions = of("inner.clip_contributions")
+    mean_of = of("inner.mean_of")
+    cost = of("inner.cost")
+    random_parts = of("inner.random_parts")
 
     @property
     @abstractmethod
@@ -281,44 +295,23 @@ class Mapped(Operator):
         """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
         return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
-    def add_remove_sensitivity(self) -> Sensitivity:
-        return self.inner.add_remove_sensitivity()
-
-    def replace_one_sensitivity(self) -> Sensitivity:
-        return self.inner.replace_one_sensitivity()
-
-    def clip_contributions(self, integers: Integers) -> Integers:
-        return self.inner.clip_contributions(integers)
-
-    @property
-    def n_sums(self) -> int:
-        return self.inner.n_sums
-
-    @property
-    def largest_contribution(self) -> int:
-        return self.inner.largest_contribution
-
     def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
         return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
 
     def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
         return self.inner.write_rows(self.mapped(rows, threads), threads)
 
-    def mean_of(self, sums: Double) -> NDArray[Any]:
-        return self.inner.mean_of(sums)
-
-    @property
-    def cost(self) -> Cost:
-        return self.inner.cost
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return self.inner.random_parts()
-
 
 class Selecting(Composed, Mapped):
     """An operator of some columns, or of some directions, by an inner operator that is one of its fields."""
 
     inner_operator: Operator
+    data_dependent_errors = of("inner_operator.data_dependent_errors")
+    why_impossible = of("inner_operator.why_impossible")
+
+    @property
+    def inner(self) -> Operator:
+        return self.inner_operator
 
     def _checked_inner(self) -> Operator:
         """The inner operator without a priority sample."""
@@ -326,19 +319,8 @@ class Selecting(Composed, Mapped):
             raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
         return self.inner_operator.without_keeping()
 
-    @property
-    def inner(self) -> Operator:
-        return self.inner_operator
-
-    @property
-    def data_dependent_errors(self) -> bool:
-        return self.inner.data_dependent_errors
-
     def warn_of_noise(self, rows: NDArray[Any]) -> None:
         self.inner.warn_of_noise(self.mapped(rows, 1))
-
-    def why_impossible(self, sums: Integers, units: int) -> str | None:
-        return self.inner.why_impossible(sums, units)
 
 
 @dataclass(frozen=True)
@@ -364,8 +346,10 @@ class SomeColumns(Selecting):
     True
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     _has_numbers = False
+    _words = "of {0.inner.n_features:,} of {0.n_features:,} columns: {0.inner.in_words}"
+    abilities = of("inner.abilities")
+    packed_bits = of("inner.packed_bits")
     inner_operator: Operator
     n_features: int
     _: KW_ONLY
@@ -397,14 +381,6 @@ class SomeColumns(Selecting):
         inner = self.inner.feature_writer(owner, n)
         return None if inner is None else inner.of_columns(self.which)
 
-    @property
-    def in_words(self) -> str:
-        return f"of {len(self.which):,} of {self.n_features:,} columns: {self.inner.in_words}"
-
-    @property
-    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        return self.inner.abilities
-
     def part(self, kind: type[Kind]) -> Kind | None:
         return super().part(kind) or self.inner.part(kind)
 
@@ -415,10 +391,6 @@ class SomeColumns(Selecting):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
     ) -> tuple[int, int]:
         return self.inner.add_counted(self.mapped(rows, threads), weights, threads, sums)
-
-    @property
-    def packed_bits(self) -> int | None:  # type: ignore[override]
-        return self.inner.packed_bits
 
     def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return self.inner.beyond(self.mapped(rows, 1))

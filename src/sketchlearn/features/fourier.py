@@ -119,7 +119,7 @@ class FourierFeatures(CountingOperator, Centred):
         if n_frequencies % r:
             wrong = f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}"
         elif self.structured and r % size:
-            wrong = f"must be a multiple of {size}, the block size of structured frequencies"
+            wrong = f"must be a multiple of the block size {size} of structured frequencies"
         else:
             return r
         raise InvalidValueError(wrong, parameter="subsample")

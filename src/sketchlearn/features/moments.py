@@ -77,6 +77,7 @@ class SecondMoments(BoxedMoments):
     """
 
     abilities = frozenset({Ability.MOMENTS})
+    _words = "means and second moments of {0.n_features:,} columns"
     _omitted: ClassVar[dict[str, Any]] = {**BoxedMoments._omitted, "rounding": TWICE}
     rounding: str = field(default=ONCE, kw_only=True)
 
@@ -91,10 +92,6 @@ class SecondMoments(BoxedMoments):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({"rounding": TWICE, **state})  # pickles of before have none, as files
-
-    @property
-    def in_words(self) -> str:
-        return f"means and second moments of {self.n_features:,} columns"
 
     @property
     def n_sums(self) -> int:
@@ -146,9 +143,7 @@ class ColumnMoments(BoxedMoments, Blockwise):
     [2.0, 3.0, 5.0, 10.0]
     """
 
-    @property
-    def in_words(self) -> str:
-        return f"means and squares of {self.n_features:,} columns"
+    _words = "means and squares of {0.n_features:,} columns"
 
     @property
     def n_sums(self) -> int:
@@ -193,6 +188,7 @@ class VeroneseMoments(Mapped, Boxed):
     """
 
     abilities = frozenset({Ability.SUBSPACES})
+    _words = "moments of order 2 and 4 of {0.n_features:,} columns"
 
     def __post_init__(self) -> None:
         whole("n_features", self.n_features, most=MOST_VERONESE_COLUMNS)
@@ -200,10 +196,6 @@ class VeroneseMoments(Mapped, Boxed):
         least, most = min(self.bound), max(self.bound)
         if not SMALLEST_VERONESE_BOUND <= least <= most <= LARGEST_VERONESE_BOUND:
             raise ValueError(f"products of four over- or underflow for bounds {least!r} to {most!r}: rescale the data")
-
-    @property
-    def in_words(self) -> str:
-        return f"moments of order 2 and 4 of {self.n_features:,} columns"
 
     def replace_one_sensitivity(self) -> Sensitivity:
         at_corners = (self.inner.n_features + 1) ** 2 - ((self.n_features + 1) // 2 + 1) ** 2

@@ -65,6 +65,8 @@ class Operator(Value, ABC):
     _has_numbers: ClassVar[bool] = True
     #: fields that describe a sample of rows, unless they are left out
     _describe_sample: ClassVar[tuple[str, ...]] = ()
+    #: its words, as a format of itself
+    _words: ClassVar[str] = "{!r}"
     #: what its sketches can answer
     abilities: frozenset[Ability] = frozenset()
     n_features: int
@@ -181,7 +183,7 @@ class Operator(Value, ABC):
     @property
     def in_words(self) -> str:
         """The operator in a line of plain words."""
-        return repr(self)
+        return self._words.format(self)
 
     def add_remove_sensitivity(self) -> Sensitivity:
         """The sensitivity to adding or removing one record: the most that the sums change."""

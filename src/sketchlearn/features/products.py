@@ -15,7 +15,7 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, check_column_numbers
-from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, renumbered
+from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, of, renumbered
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.operator import Operator
@@ -38,6 +38,11 @@ class Crossed(Composed):
     # of all frequencies and all columns, unless a subclass has fields for them
     n_crossed: ClassVar[int | None] = None
     values: ClassVar[tuple[int, ...] | None] = None
+    n_features = of("crossed.n_features")
+    columns = of("crossed.columns")
+    warn_of_noise = of("crossed.warn_of_noise")
+    #: what is subtracted from the values
+    middle = of("_box.middle")
     crossed: Operator
     _: KW_ONLY
     bound: tuple[float, ...]
@@ -49,14 +54,6 @@ class Crossed(Composed):
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
         self._set(crossed=_alone(self.crossed))  # what a design notes beside the features is left out
         self.check_depth()
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.crossed.n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.crossed.columns
 
     @property
     def waves(self) -> FourierFeatures:
@@ -78,11 +75,6 @@ class Crossed(Composed):
     def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The columns that are values."""
         return rows if self.values is None else rows[:, self.values]
-
-    @property
-    def middle(self) -> Double:
-        """What is subtracted from the values."""
-        return self._box.middle
 
     @cached_property
     def _box(self) -> SecondMoments:
@@ -107,9 +99,6 @@ class Crossed(Composed):
         while isinstance(features, Mapped):
             rows, features = features.mapped(rows, threads), features.inner
         return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
-
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.crossed.warn_of_noise(rows)
 
     def explain_refusal(self, row: Double) -> str:
         if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
@@ -153,6 +142,7 @@ class CrossFeatures(Crossed, FeatureUser):
     (20, 1)
     """
 
+    _words = "{0.n_frequencies:,} features times {0.n_values:,} columns, of {0.crossed.in_words}"
     _: KW_ONLY
     n_crossed: int | None = None  # type: ignore[misc]
     values: tuple[int, ...] | None = None  # type: ignore[misc]
@@ -174,10 +164,6 @@ class CrossFeatures(Crossed, FeatureUser):
     @property
     def largest_contribution(self) -> int:
         return -(-self.waves.wave.largest_contribution * FIXED_POINT // self.waves.wave.unit)
-
-    @property
-    def in_words(self) -> str:
-        return f"{self.n_frequencies:,} features times {self.n_values:,} columns, of {self.crossed.in_words}"
 
     def add_remove_sensitivity(self) -> Sensitivity:
         waves = self.waves
@@ -277,6 +263,7 @@ class FeatureMoments(Crossed, Mapped):
     """
 
     abilities = frozenset({Ability.KERNEL_REGRESSIONS})
+    _words = "second moments of features and {0.n_values:,} columns together; features: {0.crossed.in_words}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -327,10 +314,6 @@ class FeatureMoments(Crossed, Mapped):
         if writer is None:
             return None
         return FeatureMomentsPlan(writer, 1 / self.waves.wave.unit, self.inner.device_plan(owner))
-
-    @property
-    def in_words(self) -> str:
-        return f"second moments of features and {self.n_values:,} columns together; features: {self.crossed.in_words}"
 
     def split(self, values: Double) -> tuple[Double, Double]:
         """The mean of features and columns less their center, and the matrix of mean products, of a mean vector."""

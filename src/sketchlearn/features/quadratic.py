@@ -157,6 +157,7 @@ class QuadraticFeatures(Bounded):
     """
 
     abilities = frozenset({Ability.PROJECTED_COMPONENTS})
+    _words = "squares of {0.n_directions:,} random projections of {0.n_features:,} columns, seed {0.seed}"
     _center_type = np.float32
     n_features: int
     n_directions: int
@@ -174,11 +175,6 @@ class QuadraticFeatures(Bounded):
             bound=positive("bound", self.bound),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
         )
-
-    @property
-    def in_words(self) -> str:
-        projections = f"{self.n_directions:,} random projections of {self.n_features:,} columns"
-        return f"squares of {projections}, seed {self.seed}"
 
     @cached_property
     def _energy(self) -> QuadraticEnergy:

@@ -186,7 +186,7 @@ class Centring:
     def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
         room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
         wanted, there = min(n_rows, room), self._scratch
-        if there is None or there.n_rows < wanted or (weighted and not there.weights.size):
+        if there is None or there.n_rows < wanted or (weighted and not there.weighted):
             self._scratch = None  # freed before the larger one is made
             self._scratch = there = _Scratch(self, wanted, weighted=weighted)
         return there
@@ -196,18 +196,12 @@ class Centring:
     ) -> CentredRows:
         count, grouped = len(rows), self.n_groups > 1
         n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
-        placed_weights = scratch.weights.address if weights is not None else None
         work = _CentreWork(
             rows=rows.described(),
             center=self._center.address,
             square=self._square,
-            centred=scratch.centred.address,
-            tiles=scratch.tiles.address,
-            groups=scratch.groups.address if grouped else None,
-            places=scratch.places.address if grouped else None,
-            starts=scratch.starts.address if grouped else None,
+            **(scratch.addresses if weights is not None else scratch.addresses | {"placed_weights": None}),
             weights=weights,
-            placed_weights=placed_weights,
             first_bad=bad,
             key=self._key,
             stride=n_tiles * TILE_ROWS,
@@ -215,17 +209,16 @@ class Centring:
             # a row's distance is added up in the order of its columns, by one block
             columns_per_block=self.n_features if math.isfinite(self._square) else COLUMNS_PER_BLOCK,
         )
-        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
+        stream.fill(work.tiles, 0, n_tiles * TILE_BYTES)
         if grouped:
             by_row = (-(-count // GROUPED_ROWS), 1)
-            stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
+            stream.fill(work.starts, 0, 8 * self.n_groups)
             self.device.launch("centre", "find_groups", by_row, 256, work, stream)
             self.device.launch("centre", "place_groups", (1, 1), 256, work, stream)
             self.device.launch("centre", "place_rows", by_row, 256, work, stream)
         slabs = -(-self.n_features // work.columns_per_block)
         self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, work, stream)
-        addresses = scratch.centred.address, scratch.tiles.address, placed_weights
-        return CentredRows(first, count, *addresses, work.stride, n_tiles)
+        return CentredRows(first, count, work.centred, work.tiles, work.placed_weights, work.stride, n_tiles)
 
 
 class _Scratch:
@@ -236,12 +229,14 @@ class _Scratch:
         self.n_rows = -(-max(n_rows, 1) // TILE_ROWS) * TILE_ROWS
         self.n_tiles = self.n_rows // TILE_ROWS + (centring.n_groups if grouped else 0)
         placed = self.n_tiles * TILE_ROWS
-        self.centred = Memory(4 * placed * centring.n_features, owner)
-        self.tiles = Memory(TILE_BYTES * self.n_tiles, owner)
-        self.groups = Memory(4 * self.n_rows if grouped else 0, owner)
-        self.places = Memory(8 * self.n_rows if grouped else 0, owner)
-        self.starts = Memory(8 * centring.n_groups if grouped else 0, owner)
-        self.weights = Memory(8 * placed if weighted else 0, owner)
+        sizes = {"centred": 4 * placed * centring.n_features, "tiles": TILE_BYTES * self.n_tiles}
+        if grouped:
+            sizes |= {"groups": 4 * self.n_rows, "places": 8 * self.n_rows, "starts": 8 * centring.n_groups}
+        self.weighted = weighted
+        if weighted:
+            sizes["placed_weights"] = 8 * placed
+        self._memory = {name: Memory(size, owner) for name, size in sizes.items()}
+        self.addresses = {name: memory.address for name, memory in self._memory.items()}
 
 
 _ColumnsWork = structure((RowsAtDevice, "rows"), (POINTER, "which chosen"), (INT32, "n_chosen"))
