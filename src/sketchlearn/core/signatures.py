@@ -44,7 +44,7 @@ def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset
         if trusted is None:
             return
         raise FormatError(
-            "it is not signed, but a signature by a trusted key is required: ask whoever wrote it to sign it"
+            "it is not signed, but only files signed by a trusted key are accepted: ask whoever wrote it to sign it"
         )
     try:
         ed25519 = _ed25519()
@@ -160,9 +160,7 @@ def _key_in_pem(path: str | os.PathLike[str], kind: str, wanted: type) -> Any:
     if isinstance(found, wanted):
         return found
     ending = ".key" if kind == "private" else ".pub"
-    raise ValueError(
-        f"{os.fspath(path)} has no {kind} ed25519 key: give a {ending} file that sketchlearn keygen writes"
-    )
+    raise ValueError(f"{os.fspath(path)} has no {kind} ed25519 key: give the {ending} file of sketchlearn keygen")
 
 
 def _file_of_key(path: str | os.PathLike[str]) -> bytes:

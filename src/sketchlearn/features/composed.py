@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from sketchlearn.core.values import listed, shortened, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_column_numbers, check_columns
 from sketchlearn.features.histograms import Histograms
-from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator
+from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import FeatureWriter
@@ -38,11 +37,6 @@ class FeatureUser(Operator):
         self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
-
-
-def of(path: str) -> Any:
-    """The attribute or method of an operator inside, as the operator's own."""
-    return property(attrgetter(path))
 
 
 def renumbered(reason: str, which: Sequence[int]) -> str:
@@ -99,6 +93,7 @@ class Concatenated(Composed, CountingOperator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
     _has_numbers = False
+    side_by_side = of("parts")
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -146,10 +141,6 @@ class Concatenated(Composed, CountingOperator):
 
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return [leaf for part in self.split(sketch) for leaf in part.operator.leaves(part)]
-
-    @property
-    def side_by_side(self) -> tuple[Operator, ...]:
-        return self.parts
 
     @property
     def in_words(self) -> str:

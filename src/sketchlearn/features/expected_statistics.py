@@ -26,7 +26,7 @@ from sketchlearn.core.values import choice, listed, number, shortened
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, VALUE_BITS, Boxed
 from sketchlearn.features.directions import packed, unpacked_rows
-from sketchlearn.features.operator import CountingOperator
+from sketchlearn.features.operator import CountingOperator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_expected
@@ -198,6 +198,9 @@ class ExpectedStatistics(CountingOperator, Boxed):
     """
 
     abilities = frozenset({Ability.MIXTURES})
+    add_counted = of("at.add")
+    n_sums = of("at.n_sums")
+    largest_contribution = ONE  # type: ignore[assignment]
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP, "keeping": None, "ridge": None}
     components: str = field(kw_only=True)
     covariances: str = field(default="diag", kw_only=True)
@@ -213,7 +216,8 @@ class ExpectedStatistics(CountingOperator, Boxed):
         self._check_single_bounds()
         numbers, d = self._numbers.astype(np.float64), self.n_features
         reaches, shifts, slopes = -2 * numbers[:, 1], numbers[:, 2 : 2 + d], numbers[:, 2 + d :]
-        diagonal = slopes if self.covariances == "diag" else slopes[:, _diagonal(d)]
+        i = np.arange(d)
+        diagonal = slopes if self.covariances == "diag" else slopes[:, i * (i + 3) // 2]
         if (
             len(numbers) > MOST_COMPONENTS
             or not np.all(np.isfinite(numbers))
@@ -254,11 +258,9 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @cached_property
     def _numbers(self) -> NDArray[np.float32]:
         """Of each component a, b, c and G."""
-        return unpacked_rows("components", self.components, 2 + self.n_features + self._n_squares)
-
-    @property
-    def _n_squares(self) -> int:
-        return self.n_features if self.covariances == "diag" else self.n_features * (self.n_features + 1) // 2
+        d = self.n_features
+        n_squares = d if self.covariances == "diag" else d * (d + 1) // 2
+        return unpacked_rows("components", self.components, 2 + d + n_squares)
 
     @cached_property
     def at(self) -> GaussianParts:
@@ -273,15 +275,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @property
     def width(self) -> int:
         """How many sums a component has: its responsibilities, and their products with coordinates."""
-        return int(1 + self.n_features + self._n_squares)
-
-    @property
-    def n_sums(self) -> int:
-        return 1 + self.n_components * self.width
-
-    @property
-    def largest_contribution(self) -> int:
-        return ONE
+        return self._numbers.shape[1] - 1
 
     @property
     def in_words(self) -> str:
@@ -303,11 +297,6 @@ class ExpectedStatistics(CountingOperator, Boxed):
 
     def replace_one_sensitivity(self) -> Sensitivity:
         return self.add_remove_sensitivity().counted(2)
-
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
-        return self.at.add(rows, weights, threads, sums)
 
     def device_plan(self, owner: Device) -> MixturePlan | None:
         if not MixturePlan.has_room(self.n_components, self.n_features):
@@ -341,9 +330,3 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @property
     def cost(self) -> Cost:
         return Cost.of_numbers(len(self.components) + self.n_sums, operations_each=10)
-
-
-def _diagonal(d: int) -> NDArray[np.intp]:
-    """Where the diagonal of a lower triangle is, row by row."""
-    i = np.arange(d)
-    return i * (i + 3) // 2

@@ -20,7 +20,7 @@ from sketchlearn.core.values import shortened, truth, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import Centred, check_units
 from sketchlearn.features.frequencies import Law
-from sketchlearn.features.operator import CountingOperator
+from sketchlearn.features.operator import CountingOperator, of
 from sketchlearn.features.outline import Outline
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
@@ -75,6 +75,7 @@ class FourierFeatures(CountingOperator, Centred):
     _describe_sample = ("outline",)
     _center_type = np.float32
     data_dependent_errors = False
+    largest_contribution = of("wave.largest_contribution")
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -105,17 +106,17 @@ class FourierFeatures(CountingOperator, Centred):
             wave=wave_from(self.wave),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
-            subsample=self._check_subsample(n_features, n_frequencies),
+            subsample=self._checked_subsample(n_frequencies),
             units=check_units(self.units, n_features),
         )
         outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
 
-    def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
+    def _checked_subsample(self, n_frequencies: int) -> int | None:
         if self.subsample is None:
             return None
-        r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
+        r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(self.n_features)
         if n_frequencies % r:
             wrong = f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}"
         elif self.structured and r % size:
@@ -143,10 +144,6 @@ class FourierFeatures(CountingOperator, Centred):
     @property
     def n_sums(self) -> int:
         return self.wave.parts * self.n_frequencies
-
-    @property
-    def largest_contribution(self) -> int:
-        return self.wave.largest_contribution
 
     @property
     def packed_bits(self) -> int | None:  # type: ignore[override]

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, reduce
+from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -55,6 +56,11 @@ _RENAMED = {
     "change_by_replacement": "replace_one_sensitivity",
     "tells_by_refusing": "data_dependent_errors",
 }
+
+
+def of(path: str) -> Any:
+    """A property or method that is an attribute of a field's value, by its path."""
+    return property(attrgetter(path))
 
 
 class Operator(Value, ABC):

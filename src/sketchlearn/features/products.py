@@ -15,10 +15,10 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, check_column_numbers
-from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, of, renumbered
+from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, renumbered
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.moments import SecondMoments
-from sketchlearn.features.operator import Operator
+from sketchlearn.features.operator import Operator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_crosses, write_crosses
@@ -264,6 +264,8 @@ class FeatureMoments(Crossed, Mapped):
 
     abilities = frozenset({Ability.KERNEL_REGRESSIONS})
     _words = "second moments of features and {0.n_values:,} columns together; features: {0.crossed.in_words}"
+    #: how many features come before the columns
+    n_waves = of("waves.n_sums")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,11 +275,6 @@ class FeatureMoments(Crossed, Mapped):
         width = self.n_waves + self.n_values
         if width * (width + 3) // 2 > MOST_SUMS:
             raise ValueError(f"the products of {width:,} features and columns are too many: take fewer frequencies")
-
-    @property
-    def n_waves(self) -> int:
-        """How many features come before the columns."""
-        return self.waves.n_sums
 
     @cached_property
     def inner(self) -> SecondMoments:

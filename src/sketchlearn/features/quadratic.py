@@ -17,6 +17,7 @@ from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import REFUSE, Bounded, larger_bound
+from sketchlearn.features.operator import of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.features.structured import float32_cost
 from sketchlearn.features.waves import FIXED_POINT
@@ -159,6 +160,7 @@ class QuadraticFeatures(Bounded):
     abilities = frozenset({Ability.PROJECTED_COMPONENTS})
     _words = "squares of {0.n_directions:,} random projections of {0.n_features:,} columns, seed {0.seed}"
     _center_type = np.float32
+    n_sums = of("n_directions")
     n_features: int
     n_directions: int
     _: KW_ONLY
@@ -194,10 +196,6 @@ class QuadraticFeatures(Bounded):
         l1 = FIXED_POINT * (l1 + rows * math.sqrt(m) * of_t) + rows * m * rounding
         l2 = FIXED_POINT * (math.sqrt(l2_squared) + rows * of_t) + rows * math.sqrt(m) * rounding
         return Sensitivity.of_norms(l1, l2, n=m, largest=self.largest_contribution)
-
-    @property
-    def n_sums(self) -> int:
-        return self.n_directions
 
     @property
     def largest_contribution(self) -> int:

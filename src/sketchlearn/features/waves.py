@@ -247,10 +247,6 @@ class FourierSeries(Wave):
         return math.ceil(FIXED_POINT * min(1.0, largest)) + SERIES_ERROR
 
     def add_remove_sensitivity(self) -> Sensitivity:
-        return self._on_a_grid
-
-    @cached_property
-    def _on_a_grid(self) -> Sensitivity:
         # the largest values on a grid, and what they can rise by between its points
         terms = [0.0, *(Number(a, b) for a, b in self.coefficients)]
         first = np.fft.irfft(terms, GRID_POINTS, norm="forward")
