@@ -189,7 +189,7 @@ def sum_of_rows(
     if there is not None:
         check_width(there.shape[1], operator.n_features)
         if there.device not in owners:
-            where = f"the rows are on GPU {there.device.number}, which is not the device that was asked for"
+            where = f"the rows are on GPU {there.device.number}, which is not the requested device"
             raise ValueError(f"{where}: leave out device, or copy them there")
     slots = SLOTS_PER_DEVICE if there is None else 1  # rows that are there need not be copied
     summed = DeviceSums(operator, rows, owners, slots, threads) if owners else ProcessorSums(operator, threads)

@@ -149,6 +149,7 @@ class Bounded(Centred):
 class Boxed(Bounded):
     """An operator with a bound of each column's distance from the center."""
 
+    largest_contribution = FIXED_POINT
     n_features: int
     _: KW_ONLY
     bound: tuple[float, ...]
@@ -179,19 +180,13 @@ class Boxed(Bounded):
         return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
 
     def _check_factors(self) -> None:
-        """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
         if min(self.bound) < SMALLEST_BOUND:
             raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
 
     def _check_single_bounds(self) -> None:
-        """Refuses bounds by which float32 could not divide factors of 2^22."""
         for bound in (min(self.bound), max(self.bound)):
             if not SMALLEST_SINGLE_BOUND <= bound <= 1 / SMALLEST_SINGLE_BOUND:
                 raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
-
-    @property
-    def largest_contribution(self) -> int:
-        return FIXED_POINT
 
     def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))

@@ -200,7 +200,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     abilities = frozenset({Ability.MIXTURES})
     add_counted = of("at.add")
     n_sums = of("at.n_sums")
-    largest_contribution = ONE  # type: ignore[assignment]
+    largest_contribution = ONE
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP, "keeping": None, "ridge": None}
     components: str = field(kw_only=True)
     covariances: str = field(default="diag", kw_only=True)
@@ -275,7 +275,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @property
     def width(self) -> int:
         """How many sums a component has: its responsibilities, and their products with coordinates."""
-        return self._numbers.shape[1] - 1
+        return int(self._numbers.shape[1]) - 1
 
     @property
     def in_words(self) -> str:

@@ -94,8 +94,9 @@ class FourierFeatures(CountingOperator, Centred):
         super().__post_init__()
         n_features, n_frequencies = self.n_features, whole("n_frequencies", self.n_frequencies, most=2**31)
         if not isinstance(self.law, Law):
-            known = "one of sketchlearn.features.frequencies, such as Gaussian(1.0)"
-            raise ValueError(f"law must be {known}, not {shortened(self.law)}")
+            raise ValueError(
+                f"law must be one of sketchlearn.features.frequencies, such as Gaussian(1.0), not {shortened(self.law)}"
+            )
         structured = truth("structured", self.structured)
         if structured and not self.law.isotropic:
             raise ValueError(f"structured frequencies need an isotropic distribution, not {type(self.law).__name__}")
@@ -367,7 +368,7 @@ class FourierFeatures(CountingOperator, Centred):
             turns = float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
         if turns > 2**20:
             where = f"the rows lie about {in_digits(away, 3)} from the center"
-            warn_caller(f"{where}, where float32 phases are noise at this scale: set center near their mean")
+            warn_caller(f"{where}, where float32 phases are only noise at this scale: set center near their mean")
 
     def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle)))

@@ -133,7 +133,7 @@ class Histograms(Operator):
         name = self.column_names[worst] if self.columns is None else repr(self.columns[worst])
         return (
             f"{shares[worst]:.0%} of the {which}{noun} lie outside {low} to {high}, the range of the design, in {name}"
-            f": design in the units of the {noun}, on bounds or a sample that reach as far as they do"
+            f": design with bounds or a sample that cover the {noun}, in their units"
         )
 
     def device_plan(self, owner: Device) -> CountsPlan:

@@ -47,14 +47,14 @@ def public_design(operator: Any, assumed: bool) -> str:
         return ASSUMED
     if operator.origin is Origin.SAMPLE:
         raise InvalidValueError(
-            "the operator was designed on a sample of rows, which it tells about",
+            "the operator was designed on a sample of rows, and reveals information about them",
             f"design it on bounds alone or, if the sample is public, give {Parameter('assume_public_design', True)}",
         )
     raise InvalidValueError(
-        f"nobody has said whether the numbers of this {type(operator).__name__} were taken from the rows, which it "
-        "would tell about",
+        f"it is not known whether the numbers of this {type(operator).__name__} were taken from the rows, which they "
+        "would reveal information about",
         either(
-            "make it with design(bounds=...); or, if none was, say so with operator.with_origin('declared') before "
+            "make it with design(bounds=...); or, if none was, declare it with operator.with_origin('declared') before "
             "sketching, or with assume_public_design=True",
             "use a sketch of sketchlearn design --bounds or, if none was, give --assume-public-design",
         ),

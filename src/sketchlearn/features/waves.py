@@ -401,7 +401,9 @@ class Pair:
         if self.query.complex != self.wave.complex:
             raise ValueError("wave and query must both be real or both be complex")
         if abs(self.product) < 1e-6:
-            raise ValueError("the two waves are a quarter turn apart, their products tell nothing: use wave='cosine'")
+            raise ValueError(
+                "the two waves are a quarter turn apart, so that their mean product is 0: use wave='cosine'"
+            )
 
     @cached_property
     def product(self) -> float:

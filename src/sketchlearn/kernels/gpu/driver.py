@@ -33,7 +33,7 @@ Size = ctypes.c_size_t
 
 
 class DeviceError(RuntimeError):
-    """A GPU that is not there, or did not do what it was asked to."""
+    """A GPU is not available, or an operation on it failed."""
 
 
 class Driver:
@@ -66,8 +66,8 @@ class Driver:
         if code:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(text))
-            said = (text.value or b"no reason is known").decode(errors="replace")
-            raise DeviceError(f"the GPU failed in {name}: {said} (error {code})")
+            reason = (text.value or b"unknown reason").decode(errors="replace")
+            raise DeviceError(f"the GPU failed in {name}: {reason} (error {code})")
 
     @property
     def n_devices(self) -> int:
@@ -178,7 +178,7 @@ def devices(wanted: Any) -> list[Device]:
     except DeviceError as error:
         if wanted != "auto":
             raise
-        warn_caller(f"{error}; the processor goes on")
+        warn_caller(f"{error}; continuing on the processor")
         return []
 
 
