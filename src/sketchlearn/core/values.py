@@ -75,15 +75,16 @@ class Value:
     @classmethod
     def _from_form(cls, form: Any, depth: int) -> Self:
         """The value of a form at this depth in other forms."""
+        name = cls.__name__
         if depth > MOST_NESTED_FORMS:
             raise ValueError(f"operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels")
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
-            raise ValueError(f"expected the JSON form of an operator, law or wave ({cls.__name__}), with a type")
+            raise ValueError(f"expected the JSON form of an operator, law or wave ({name}): an object with a type")
         kind = Value._classes.get(form["type"])
         fields = getattr(kind, "__dataclass_fields__", None)
         if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind) or fields is None:
-            raise ValueError(f"{shortened(form['type'])} is not the type of any {cls.__name__} that this version knows")
-        return kind._build({name: _value(item, depth) for name, item in form.items() if name != "type"})
+            raise ValueError(f"{shortened(form['type'])} is not the type of any {name} that this version knows")
+        return kind._build({key: _value(item, depth) for key, item in form.items() if key != "type"})
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:

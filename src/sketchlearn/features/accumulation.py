@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Integers
+from sketchlearn.core.arrays import Integers, Rows, Weights
 from sketchlearn.core.progress import row_bar
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
@@ -42,13 +42,13 @@ class ProcessorSums:
         self.sums, self.clipped = np.zeros(operator.n_sums, np.int64), 0
         self.keeper = None if operator.keeping is None else RowKeeper(operator.keeping)
 
-    def add(self, block: Block, weights: Integers | None, bits: int) -> None:
+    def add(self, block: Block, weights: Weights, bits: int) -> None:
         """Adds the rows of a block, of weights in steps of 2^-bits."""
         self._add_features(self._operator, block, weights, self.sums)
         if self.keeper is not None:
             self.keeper.add(block.rows, weights, bits, self._threads)
 
-    def _add_features(self, part: Operator, block: Block, weights: Integers | None, sums: Integers) -> None:
+    def _add_features(self, part: Operator, block: Block, weights: Weights, sums: Integers) -> None:
         """Adds what the operator, or a part of it, computes of a block's rows."""
         bad, clipped = part.add_counted(block.rows, weights, self._threads, sums)
         self._operator.accept(block, bad)
@@ -84,7 +84,7 @@ class _Slot:
         """What computes each part; those of the second slot are made while the first one is at work."""
         return [part.device_plan(self.device) for part in self._operator.side_by_side]
 
-    def uploaded(self, rows: NDArray[Any]) -> DeviceRows:
+    def uploaded(self, rows: Rows) -> DeviceRows:
         """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
         room = self._room.of(rows.nbytes)
         with self.device.current():
@@ -112,7 +112,7 @@ class DeviceSums(ProcessorSums):
         plans = self._slots[0].plans
         return None not in plans and any(plan is not None and plan.sees_all_columns for plan in plans)
 
-    def add(self, block: Block, weights: Integers | None, bits: int) -> None:
+    def add(self, block: Block, weights: Weights, bits: int) -> None:
         slot, given = self._slots[self._turn], block.rows
         self._turn = (self._turn + 1) % len(self._slots)
         self._take(slot)
@@ -134,7 +134,7 @@ class DeviceSums(ProcessorSums):
         if self.keeper is not None:
             self._keep(self.keeper, block, rows, weights, bits)
 
-    def _keep(self, keeper: RowKeeper, block: Block, rows: DeviceRows, weights: Integers | None, bits: int) -> None:
+    def _keep(self, keeper: RowKeeper, block: Block, rows: DeviceRows, weights: Weights, bits: int) -> None:
         if not isinstance(block.rows, DeviceRows):
             keeper.add(block.rows, weights, bits, self._threads)
             return
@@ -177,7 +177,7 @@ class DeviceSums(ProcessorSums):
 def sum_of_rows(
     operator: Operator,
     rows: Source,
-    weights: Integers | None,
+    weights: Weights,
     bits: int,
     threads: int,
     wanted: str | None,

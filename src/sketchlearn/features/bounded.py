@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import either
 from sketchlearn.core.values import choice, listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
@@ -114,7 +114,7 @@ class Bounded(Centred):
         choice("outside", self.outside, REFUSE, CLIP)
 
     @abstractmethod
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows the kernel would refuse for the bound's sake."""
 
     @abstractmethod
@@ -125,13 +125,13 @@ class Bounded(Centred):
     def data_dependent_errors(self) -> bool:
         return self.outside == REFUSE
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.outside == REFUSE:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
             return np.asarray(self._is_outside(rows) & np.all(np.isfinite(rows), axis=1))
 
-    def within(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def within(self, rows: Rows) -> NDArray[Any]:
         """The rows, those outside moved onto the bound; values that are not finite stay, to be refused."""
         far = self.beyond(rows)
         if not far.any():
@@ -188,7 +188,7 @@ class Boxed(Bounded):
             if not SMALLEST_SINGLE_BOUND <= bound <= 1 / SMALLEST_SINGLE_BOUND:
                 raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))
 
     def _moved(self, rows: Double) -> Double:
@@ -209,7 +209,7 @@ class Blockwise(Boxed):
     def _write_features(self, away: Double, features: Double) -> None:
         """Writes the features (n_sums, rows), before rounding, of rows less the center (n_features, rows)."""
 
-    def _blocks(self, rows: NDArray[Any]) -> Iterator[tuple[slice, Double, int]]:
+    def _blocks(self, rows: Rows) -> Iterator[tuple[slice, Double, int]]:
         """Blocks of rows, their integers as floats of shape (n_sums, rows), and the first row to refuse, or -1."""
         step = max(1, FEATURES_PER_BLOCK // self.n_sums)
         for first in range(0, len(rows), step):
@@ -221,7 +221,7 @@ class Blockwise(Boxed):
                 self._write_features(away, features)
             yield block, np.rint(features, out=features), first + int(np.argmax(bad)) if np.any(bad) else -1
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:  # noqa: ARG002
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:  # noqa: ARG002
         added = np.zeros_like(sums)
         for block, features, bad in self._blocks(rows):
             if bad >= 0:
@@ -233,7 +233,7 @@ class Blockwise(Boxed):
         sums += added
         return -1
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         for block, features, bad in self._blocks(rows):
             if bad >= 0:

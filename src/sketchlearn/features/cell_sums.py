@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
@@ -345,13 +345,13 @@ class CellSums(CountingOperator, Directed):
             return super().projection
         return np.diag(self._reaches / np.array(self.bound) / np.max(self._reaches))
 
-    def of_length_one(self, rows: NDArray[Any]) -> Double:
+    def of_length_one(self, rows: Rows) -> Double:
         """Rows divided by their lengths, as they are summed."""
         values = np.empty(rows.shape)
         self._directions.values(rows, 1, values)
         return values / 2.0**VALUE_BITS
 
-    def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
+    def cells_of(self, rows: Rows) -> NDArray[np.intp]:
         """The cell of each row; of those after one that is refused, any."""
         labels = np.zeros(len(rows), np.int32)
         self._native.nearest(rows, 1, labels)
@@ -375,23 +375,21 @@ class CellSums(CountingOperator, Directed):
             by_column=self.squares == "columns",
         )
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self._native.add(rows, weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         return integers, self._native.write(rows, threads, integers)
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         if not self.in_columns:
             return super()._is_outside(rows)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
         return np.asarray(np.any(np.abs(away * self._single_scale) > 2.0**VALUE_BITS, axis=1))
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.in_columns:
             return Boxed.beyond(self, rows)
         return np.zeros(len(rows), bool) if self.normalize else super().beyond(rows)

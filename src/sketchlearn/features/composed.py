@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import MOST_NESTED, Cost
 from sketchlearn.core.values import listed, shortened, whole
 from sketchlearn.features.abilities import Ability
@@ -34,7 +34,7 @@ class FeatureUser(Operator):
 
     @abstractmethod
     def add_with_features(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+        self, rows: Rows, weights: Weights, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
 
@@ -197,9 +197,7 @@ class Concatenated(Composed, CountingOperator):
                 users[first] = n
         return users
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         pieces, refused, moved = self.pieces(sums), [], []
         for n, (part, own) in enumerate(pieces):
             if n in self._users:
@@ -215,7 +213,7 @@ class Concatenated(Composed, CountingOperator):
         count = sum(moved) if np.count_nonzero(moved) < 2 else int(np.count_nonzero(self.beyond(rows)))
         return first_bad(*refused), count
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
         return np.concatenate(values, axis=1), first_bad(*outcomes)
 
@@ -228,14 +226,14 @@ class Concatenated(Composed, CountingOperator):
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         reasons = (part.why_impossible(own, units) for part, own in self.pieces(sums))
         return next(filter(None, reasons), None)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         for part in self.parts:
             part.warn_of_noise(rows)
             if isinstance(part, Histograms):  # beside other features they are those of a design
@@ -279,17 +277,17 @@ class Mapped(Operator):
         """The operator of mapped rows."""
 
     @abstractmethod
-    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:
+    def mapped(self, rows: Rows, threads: int) -> NDArray[Any]:
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
         """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
         return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         return self.inner.write_rows(self.mapped(rows, threads), threads)
 
 
@@ -310,7 +308,7 @@ class Selecting(Composed, Mapped):
             raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
         return self.inner_operator.without_keeping()
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         self.inner.warn_of_noise(self.mapped(rows, 1))
 
 
@@ -360,7 +358,7 @@ class SomeColumns(Selecting):
         self._set(inner_operator=inner.with_worse_origin(self))  # which has names of a schema, perhaps
         self.check_depth()
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:  # noqa: ARG002
+    def mapped(self, rows: Rows, threads: int) -> NDArray[Any]:  # noqa: ARG002
         """The chosen columns."""
         return rows[:, self.which]
 
@@ -378,12 +376,10 @@ class SomeColumns(Selecting):
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return self.inner.leaves(self.inner_sketch(sketch))
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self.inner.add_counted(self.mapped(rows, threads), weights, threads, sums)
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return self.inner.beyond(self.mapped(rows, 1))
 
     def explain_refusal(self, row: Double) -> str:

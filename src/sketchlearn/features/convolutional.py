@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double
+from sketchlearn.core.arrays import Double, Rows
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
 from sketchlearn.core.values import choice, listed, number, shortened, whole
@@ -183,7 +183,7 @@ class ConvolutionalFeatures(Mapped):
     def random_parts(self) -> list[NDArray[Any]]:
         return [self.filters, self.signs]
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The network's outputs, of shape (rows, n_outputs); not a number for rows that are refused."""
         height, width = self.shape[:2]
         step = max(1, NUMBERS_PER_CHUNK // (height * width * self._taps))
@@ -193,7 +193,7 @@ class ConvolutionalFeatures(Mapped):
             found: Iterator[Double] = map(self._network, chunks) if threads == 1 else pool.map(self._network, chunks)
             return np.concatenate([np.empty((0, self.n_outputs)), *found])
 
-    def _network(self, rows: NDArray[Any]) -> Double:
+    def _network(self, rows: Rows) -> Double:
         rows = rows.astype(np.float64)
         good = np.all(np.isfinite(rows), axis=1)
         if self.outside == REFUSE:
@@ -218,10 +218,10 @@ class ConvolutionalFeatures(Mapped):
         roots = np.rint(np.sqrt(pooled)).reshape(n, -1)
         return np.asarray(np.clip(roots @ self.signs, -self.limit, self.limit))
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any((rows < self.pixels[0]) | (rows > self.pixels[1]), axis=1))
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.outside == REFUSE:
             return super().beyond(rows)
         return np.asarray(self._is_outside(rows.astype(np.float64)) & np.all(np.isfinite(rows), axis=1))

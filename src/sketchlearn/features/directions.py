@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double
+from sketchlearn.core.arrays import Double, Rows
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import whole
@@ -107,7 +107,7 @@ class Directed(Boxed):
         box, unit = (self.middle, np.array(self.bound)), 2.0**-self.shift
         return directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if not len(rows):
             return np.zeros(0, bool)
         with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ class SomeDirections(Selecting, Directed):
         self._set(inner_operator=inner)
         self.check_depth()
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The places of rows, (rows, n_directions); not finite where a row is refused."""
         places = np.empty((len(rows), self.n_directions))
         self._directions.places(rows, threads, places)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import choice, listed, number, shortened
@@ -98,7 +98,7 @@ class GaussianParts:
     def n_sums(self) -> int:
         return 1 + self.numbers[:, 1:].size  # one number of a component less: a and b, but one count
 
-    def add(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> tuple[int, int]:
+    def add(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         """Adds the statistics of rows; the first bad row or -1, and how many were clipped."""
         mixture = (self.center, self.scale, self.numbers, self.full)
         return add_expected(kernel.active, rows, *mixture, weights, threads, sums)
@@ -303,14 +303,14 @@ class ExpectedStatistics(CountingOperator, Boxed):
             return None
         return MixturePlan(owner, self._numbers, self.middle, self.at.scale, self.n_sums, full=self.at.full)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         for i in range(len(rows)):
             if self.add_rows(rows[i : i + 1], None, 1, integers[i]) >= 0:
                 return integers, i
         return integers, -1
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         found = [self.at.add(row[None], None, 1, np.zeros(self.n_sums, np.int64)) for row in np.asarray(rows)]
         return np.array([bad < 0 and clipped > 0 for bad, clipped in found], bool)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
@@ -234,16 +234,14 @@ class FourierFeatures(CountingOperator, Centred):
             values = real + 1j * imaginary
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self._moving_far(rows, sums, None, lambda own: self._plan.add(own, weights, threads, sums))
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         return self.write_first(rows, self.n_frequencies, threads)
 
     def _moving_far(
-        self, rows: NDArray[Any], sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
+        self, rows: Rows, sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
     ) -> tuple[int, int]:
         """The plan's result for rows, those too far for a phase clipped to its reach, and how many were clipped.
 
@@ -325,10 +323,10 @@ class FourierFeatures(CountingOperator, Centred):
 
     def write_first(
         self,
-        rows: NDArray[Any],
+        rows: Rows,
         n: int,
         threads: int,
-        weights: Integers | None = None,
+        weights: Weights = None,
         sums: Integers | None = None,
     ) -> tuple[NDArray[np.int32], int]:
         """The integers of each row at the first n frequencies, and the first row outside the domain, or -1.
@@ -339,7 +337,7 @@ class FourierFeatures(CountingOperator, Centred):
         bad, _ = self._moving_far(rows, sums, integers, lambda own: write(own, threads, integers, weights, sums))
         return integers, bad
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if not len(rows) or max(rows.max(), -rows.min()) <= self._nearest_limit:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
@@ -357,7 +355,7 @@ class FourierFeatures(CountingOperator, Centred):
         reach = kernel.LIMIT * (1 - 2**-20)
         return np.clip(rows, self.middle - reach, self.middle + reach)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
         centred = self._reached(rows.astype(np.float64)) - self.middle
         away = float(np.median(np.linalg.norm(centred, axis=1)))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened, whole
@@ -114,10 +114,10 @@ class Histograms(Operator):
         """Where each column's edges begin among all of them, and where the last ones end."""
         return np.cumsum([0, *map(len, self.edges)], dtype=np.int64)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
 
-    def warn_of_range(self, rows: NDArray[Any]) -> None:
+    def warn_of_range(self, rows: Rows) -> None:
         """Warns where nearly all rows lie outside the edges of a column, which is no range for a design."""
         ends = np.array([(own[0], own[-1]) for own in self.edges])
         outside = np.mean((rows < ends[:, 0]) | (rows > ends[:, 1]), axis=0)
@@ -139,7 +139,7 @@ class Histograms(Operator):
     def device_plan(self, owner: Device) -> CountsPlan:
         return CountsPlan(owner, self._all_edges, self._starts)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers, where = np.zeros((len(rows), self.n_sums), np.int8), np.zeros(rows.shape, np.int32)
         bad = find_counts(rows, self._all_edges, self._starts, threads, where)
         if bad < 0:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.values import choice, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, Blockwise, Boxed
@@ -101,17 +101,17 @@ class SecondMoments(BoxedMoments):
         d, n = self.n_features, self.n_sums
         return _in_integers(n + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n)
 
-    def _box_of(self, rows: NDArray[Any]) -> tuple[str, Any, Any, Any, bool]:
+    def _box_of(self, rows: Rows) -> tuple[str, Any, Any, Any, bool]:
         """What native kernels are told of the rows and the box."""
         return kernel.active, self.within(rows), self.middle, np.array(self.bound), self.rounding == ONCE
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return add_moments(*self._box_of(rows), weights, threads, sums)
 
     def device_plan(self, owner: Device) -> MomentsPlan:
         return MomentsPlan(owner, self.middle, np.array(self.bound), once=self.rounding == ONCE)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         return integers, write_moments(*self._box_of(rows), threads, integers)
 
@@ -208,7 +208,7 @@ class VeroneseMoments(Mapped, Boxed):
         a, c = np.tril_indices(self.n_features)
         return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()), rounding=TWICE)
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:  # noqa: ARG002
+    def mapped(self, rows: Rows, threads: int) -> Double:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
             y = self.within(rows).astype(np.float64) - self.middle

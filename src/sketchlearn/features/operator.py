@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import Value, truth
@@ -158,17 +158,15 @@ class Operator(Value, ABC):
         """The largest absolute contribution of a record to a sum."""
 
     @abstractmethod
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         """As `add_rows`, and how many rows were outside a bound and moved onto it."""
         return self.add_rows(rows, weights, threads, sums), int(np.count_nonzero(self.beyond(rows)))
 
     @abstractmethod
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         """The integers of each row, and the first row outside the operator's domain, or -1."""
 
     @abstractmethod
@@ -250,11 +248,11 @@ class Operator(Value, ABC):
         """Whether each integer of each record is +1 or -1, so that 64 of them go into a word."""
         return self.packed_bits == 1
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are outside a bound and moved onto it before they contribute."""
         return np.zeros(len(rows), bool)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         """Warns where the features of such rows would be noise."""
 
     @property
@@ -508,9 +506,7 @@ class CountingOperator(Operator):
     """An operator that counts the rows that it moves onto a bound while it adds them."""
 
     @abstractmethod
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]: ...
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]: ...
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.add_counted(rows, weights, threads, sums)[0]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.abilities import Ability
@@ -72,7 +72,7 @@ class Crossed(Composed):
         """How many columns are values."""
         return self.n_features if self.values is None else len(self.values)
 
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _values_of(self, rows: Rows) -> NDArray[Any]:
         """The columns that are values."""
         return rows if self.values is None else rows[:, self.values]
 
@@ -88,11 +88,11 @@ class Crossed(Composed):
     def data_dependent_errors(self) -> bool:
         return self._box.data_dependent_errors or self.crossed.data_dependent_errors
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(self.crossed.beyond(rows) | self._box.beyond(self._values_of(rows)))
 
     def _integers_of(
-        self, rows: NDArray[Any], threads: int, weights: Integers | None = None, sums: Integers | None = None
+        self, rows: Rows, threads: int, weights: Weights = None, sums: Integers | None = None
     ) -> tuple[NDArray[np.int32], int]:
         """The integers of the crossed features, row by row; those of all are added to sums, if there are any."""
         features = self.crossed
@@ -174,11 +174,11 @@ class CrossFeatures(Crossed, FeatureUser):
         l2 = unit * math.sqrt(one.l2_squared * touched * self.n_values) + 0.5 * math.sqrt(n)
         return Sensitivity.of_norms(l1, l2, n=n, largest=self.largest_contribution)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.add_with_features(rows, weights, threads, None, sums)
 
     def add_with_features(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+        self, rows: Rows, weights: Weights, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         step = max(1, INTEGERS_AT_A_TIME // (self.waves.wave.parts * self.n_frequencies))
         for first in range(0, len(rows), step):
@@ -195,13 +195,13 @@ class CrossFeatures(Crossed, FeatureUser):
             return None
         return CrossPlan(writer, FACTOR_UNIT / self.waves.wave.unit, box.middle, np.array(box.bound), self.values)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         products = np.zeros((len(rows), self.n_sums), np.int64)
         integers, bad = self._integers_of(rows, threads)
         outcomes = (bad, write_crosses(*self._crossed(rows, integers), threads, products))
         return products, first_bad(*outcomes)
 
-    def _crossed(self, rows: NDArray[Any], integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
+    def _crossed(self, rows: Rows, integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
         """What the kernel multiplies."""
         values, box = self._box.within(self._values_of(rows)), self._box
         return kernel.active, integers, FACTOR_UNIT / self.waves.wave.unit, values, box.middle, np.array(box.bound)
@@ -287,7 +287,7 @@ class FeatureMoments(Crossed, Mapped):
     def own_cost(self) -> Cost:
         return Cost.of_numbers(self.n_waves + self.n_values, bytes_each=100, operations_each=700)  # of `inner`
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The features of each row, and its columns; those beyond their bounds are clipped, if they are to be."""
         integers, bad = self._integers_of(rows, threads)
         found = np.empty((len(rows), self.inner.n_features))
@@ -297,7 +297,7 @@ class FeatureMoments(Crossed, Mapped):
             found[bad:] = np.nan  # refused there: a value too far for a phase
         return found
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         step = max(1, NUMBERS_AT_A_TIME // self.inner.n_features)
         for first in range(0, len(rows), step):
             own = None if weights is None else weights[first : first + step]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
@@ -240,14 +240,14 @@ class QuadraticFeatures(Bounded):
     def device_plan(self, owner: Device) -> DensePlan:
         return DensePlan(owner, self._planned, self._directions)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self._plan.add(self.within(rows), weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int32)
         return integers, self._plan.write(self.within(rows), threads, integers)
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         y = (rows - self.middle.astype(rows.dtype)).astype(np.float32).astype(np.float64)
         return np.asarray(squares(y.T) > self.bound**2)
 

@@ -85,9 +85,8 @@ class Device:
     """One GPU: its memory, streams and kernels. Shares its context with torch, CuPy and JAX."""
 
     def __init__(self, number: int) -> None:
-        self.number, self._driver = number, driver()
-        if not 0 <= number < self._driver.n_devices:
-            there = self._driver.n_devices
+        self.number, self.call, there = number, driver().call, driver().n_devices
+        if not 0 <= number < there:
             known = "there is none" if there == 0 else f"there are {there}, counted from 0"
             raise DeviceError(f"there is no GPU number {number}: {known}")
         handle, self._context = ctypes.c_int(), Pointer()
@@ -110,10 +109,6 @@ class Device:
             yield
         finally:
             self.call("cuCtxPopCurrent_v2", ctypes.byref(Pointer()))
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Calls a function of the driver."""
-        self._driver.call(name, *arguments)
 
     def _kernel(self, unit: str, name: str) -> Pointer:
         # the driver compiles a file when it is first asked for

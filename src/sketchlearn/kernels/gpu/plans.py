@@ -19,7 +19,6 @@ from sketchlearn.kernels.gpu.rows import (
     INT64,
     POINTER,
     SINGLE,
-    CentredRows,
     Centring,
     ChosenColumns,
     DeviceRows,
@@ -150,10 +149,6 @@ class _WavePlan(Plan):
         }
         super().__init__(owner, numbers, coefficients=np.array(waves.coefficients, np.float32), **arrays)
 
-    def _work_of(self, piece: CentredRows, **more: Any) -> Any:
-        of_piece = {name: getattr(piece, name) for name in ("rows", "tiles", "weights", "stride", "n_tiles")}
-        return self._described(**of_piece, **more)
-
 
 class DensePlan(_WavePlan):
     """Dense frequencies on a GPU, ready for any number of rows."""
@@ -184,12 +179,15 @@ class DensePlan(_WavePlan):
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         across = -(-self._group // TILE_COLUMNS)
-        for piece in self._centring.pieces(rows, weights, bad, stream):
-            n_tiles, tiles = piece.n_tiles, _tiles_per_block(self.device, piece.n_tiles, across)
-            work = self._work_of(piece, sums=sums, tiles_per_block=tiles, group_columns=self._group)
-            every_tile_is_far = piece.weights is not None or self._always_far
+        for _, piece in self._centring.pieces(rows, weights, bad, stream):
+            work = self._described(**piece, sums=sums, group_columns=self._group)
+            n_tiles = work.n_tiles
+            work.tiles_per_block = _tiles_per_block(self.device, n_tiles, across)
+            every_tile_is_far = weights is not None or self._always_far
             if not every_tile_is_far:
-                self.device.launch(self._feature, "dense_near", (across, -(-n_tiles // tiles)), 256, work, stream)
+                self.device.launch(
+                    self._feature, "dense_near", (across, -(-n_tiles // work.tiles_per_block)), 256, work, stream
+                )
             down = n_tiles if every_tile_is_far else -(-n_tiles // TILE_COLUMNS)
             shape = across, min(down, MOST_BLOCKS_DOWN)
             self.device.launch(self._feature, "dense_far", shape, TILE_COLUMNS, work, stream)
@@ -197,10 +195,9 @@ class DensePlan(_WavePlan):
     def write(self, rows: DeviceRows, n: int, integers: int, bad: int, stream: Stream) -> None:
         """Lets the stream write the integers of the first n frequencies, int32 (rows, parts, n), to an address."""
         assert self._centring.n_groups == 1
-        for piece in self._centring.pieces(rows, None, bad, stream):
-            to = integers + 4 * piece.first * self.parts * n
-            work = self._work_of(piece, integers=to, group_columns=n)
-            shape = -(-n // TILE_COLUMNS), min(piece.n_tiles, MOST_BLOCKS_DOWN)
+        for first, piece in self._centring.pieces(rows, None, bad, stream):
+            work = self._described(**piece, integers=integers + 4 * first * self.parts * n, group_columns=n)
+            shape = -(-n // TILE_COLUMNS), min(work.n_tiles, MOST_BLOCKS_DOWN)
             self.device.launch(f"{self._feature}_written", "write_features", shape, TILE_COLUMNS, work, stream)
 
 
@@ -221,9 +218,10 @@ class StructuredPlan(_WavePlan):
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
         across = -(-self._group // int(self._numbers["size"]))
-        for piece in self._centring.pieces(rows, weights, bad, stream):
-            tiles = _tiles_per_block(self.device, piece.n_tiles, across)
-            work, shape = self._work_of(piece, sums=sums, tiles_per_block=tiles), (across, -(-piece.n_tiles // tiles))
+        for _, piece in self._centring.pieces(rows, weights, bad, stream):
+            work = self._described(**piece, sums=sums)
+            work.tiles_per_block = _tiles_per_block(self.device, work.n_tiles, across)
+            shape = across, -(-work.n_tiles // work.tiles_per_block)
             self.device.launch(f"{self._feature}_structured", "structured_sums", shape, 256, work, stream)
 
 

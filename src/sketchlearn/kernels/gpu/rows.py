@@ -155,19 +155,6 @@ _CentreWork = structure(
 )
 
 
-@dataclass(frozen=True)
-class CentredRows:
-    """Centred rows as the kernels of features are told of them: addresses, and how many tiles there are."""
-
-    first: int  # of the rows they were made of
-    count: int
-    rows: int
-    tiles: int
-    weights: int | None
-    stride: int
-    n_tiles: int
-
-
 class Centring:
     """Subtracts a center, on a GPU; rows outside a radius make `bad` less than 2^64 - 1."""
 
@@ -176,12 +163,17 @@ class Centring:
         self._center, self._square, self._key = owner.copy(center), radius * radius, key
         self._scratch: _Scratch | None = None
 
-    def pieces(self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream) -> Iterator[CentredRows]:
-        """Lets the stream centre the rows, as many at a time as there is room for."""
+    def pieces(
+        self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream
+    ) -> Iterator[tuple[int, dict[str, int | None]]]:
+        """Lets the stream centre the rows, as many at a time as there is room for.
+
+        Gives the number of the first row, and fields of the kernels' argument: addresses, and how many tiles there are.
+        """
         scratch = self._space(len(rows), weighted=weights is not None)
         for first in range(0, len(rows), scratch.n_rows):
             own = rows[first : first + scratch.n_rows]
-            yield self._centred(own, first, weights_from(weights, first), scratch, bad, stream)
+            yield first, self._centred(own, weights_from(weights, first), scratch, bad, stream)
 
     def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
         room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
@@ -192,8 +184,8 @@ class Centring:
         return there
 
     def _centred(
-        self, rows: DeviceRows, first: int, weights: int | None, scratch: _Scratch, bad: int, stream: Stream
-    ) -> CentredRows:
+        self, rows: DeviceRows, weights: int | None, scratch: _Scratch, bad: int, stream: Stream
+    ) -> dict[str, int | None]:
         count, grouped = len(rows), self.n_groups > 1
         n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
         work = _CentreWork(
@@ -218,7 +210,8 @@ class Centring:
             self.device.launch("centre", "place_rows", by_row, 256, work, stream)
         slabs = -(-self.n_features // work.columns_per_block)
         self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, work, stream)
-        return CentredRows(first, count, work.centred, work.tiles, work.placed_weights, work.stride, n_tiles)
+        addresses = {"rows": work.centred, "tiles": work.tiles, "weights": work.placed_weights}
+        return {**addresses, "stride": work.stride, "n_tiles": n_tiles}
 
 
 class _Scratch:
