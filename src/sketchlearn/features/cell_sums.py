@@ -1,17 +1,9 @@
 """Sums of all columns by Voronoi cell: a step of Lloyd's algorithm at a pilot, in one exact pass.
 
-A row counts in the cell whose point is nearest, with all of its values. In the columns themselves, by native kernels:
-
-    v = 2^22 (x - center) / bound, clipped to 2^22               x - center in the row's precision, then float32
-    cell = the first j with the least h_j - p_j . v              a chain of fused multiply-adds in float32
-
-With a radius, a step of Weiszfeld's algorithm towards the cell's geometric median, too: with a = x - p in error units,
-the sums of |a|, of 1 / max(|a|, radius), and of a / max(|a|, radius).
-
-Of many columns, the nearest point is that in a few directions of a sample. All arithmetic before the sums is then on
-whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
-
-    cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
+A row counts in the cell whose point is nearest, with all of its values. Of many columns, the nearest point is that in a
+few directions of a sample. With a radius, there is a step of Weiszfeld's algorithm towards the cell's geometric median,
+too: with a = x - p in error units, the sums of |a|, of 1 / max(|a|, radius), and of a / max(|a|, radius).
+docs/reference/arithmetic.md has every operation.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Expected sufficient statistics of a mixture of Gaussians: a step of expectation maximisation at a pilot, in one pass.
 
-Of each row, by native kernels, in float32:
-
-    v = 2^22 (x - center) / bound, clipped to 2^22      x - center in the row's precision, then float32
-    u_j = c_j + G_j v                                   whitened coordinates, over the reach; |u_j| is at most 1
-    r_j = exp(a_j + b_j u_j . u_j) over their sum       responsibilities, in steps of 2^-22, which add up to 1
-
-and r_j, r_j u_j and r_j u_j u_j' are added up, in steps of 2^-22. docs/reference/arithmetic.md has all of it.
+Of each row x, u_j = c_j + G_j v are whitened coordinates over the reach, v = 2^22 (x - center) / bound, and
+r_j = exp(a_j + b_j u_j . u_j) over their sum are responsibilities. r_j, r_j u_j and r_j u_j u_j' are added up, in steps
+of 2^-22. docs/reference/arithmetic.md has every operation.
 """
 
 from __future__ import annotations
