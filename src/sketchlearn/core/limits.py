@@ -171,7 +171,7 @@ def text_cost(text: bytes) -> Cost:
 
 
 def tensor_cost(n_bytes: int) -> Cost:
-    """The cost of reading and digesting arrays of so many bytes, and of checking that records can add up to them."""
+    """The cost of reading, digesting and checking arrays of this size."""
     return Cost.of_numbers(n_bytes, bytes_each=TENSOR_COPIES, operations_each=4)
 
 

@@ -160,7 +160,7 @@ def shortened(item: Any, length: int = 60) -> str:
 
 
 def _beginning(item: Any, length: int) -> Any:
-    """An item cut to its first so many characters, items and keys."""
+    """An item cut to its first `length` characters, items and keys."""
     if type(item) is str:
         return item[:length]
     if type(item) in (list, tuple):

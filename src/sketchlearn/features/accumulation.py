@@ -30,7 +30,7 @@ from sketchlearn.sketch.sums import Release, Sketch, check_room
 if TYPE_CHECKING:
     from sketchlearn.features.operator import Operator
 
-SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
+SLOTS_PER_DEVICE = 2  # one block is copied to the GPU while the other one is summed
 ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
 
 
@@ -49,13 +49,13 @@ class ProcessorSums:
             self.keeper.add(block.rows, weights, bits, self._threads)
 
     def _add_features(self, part: Operator, block: Block, weights: Weights, sums: Integers) -> None:
-        """Adds what the operator, or a part of it, computes of a block's rows."""
+        """Adds a block's integers of the operator, or of a part of it."""
         bad, clipped = part.add_counted(block.rows, weights, self._threads, sums)
         self._operator.accept(block, bad)
         self.clipped += clipped
 
     def finish(self) -> None:
-        """All blocks have come."""
+        """Adds what is still being computed."""
 
 
 def gpu_blocks(rows: DeviceRows) -> Iterator[Any]:
@@ -81,11 +81,11 @@ class _Slot:
 
     @cached_property
     def plans(self) -> list[DevicePlan | None]:
-        """What computes each part; those of the second slot are made while the first one is at work."""
+        """The plan of each part; those of the second slot are made while the first one computes."""
         return [part.device_plan(self.device) for part in self._operator.side_by_side]
 
     def uploaded(self, rows: Rows) -> DeviceRows:
-        """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
+        """Rows that are being copied to the GPU; pinned memory is copied while other rows are summed."""
         room = self._room.of(rows.nbytes)
         with self.device.current():
             self.stream.upload(room.address, rows.ctypes.data, rows.nbytes)
@@ -95,7 +95,7 @@ class _Slot:
 class DeviceSums(ProcessorSums):
     """Sums on GPUs, of the parts of an operator that have kernels there; the processor does the others.
 
-    A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
+    A block with a row that a kernel refuses is summed by the processor instead, which names the row or clips it.
     """
 
     def __init__(self, operator: Operator, rows: Source, owners: list[Device], slots: int, threads: int) -> None:
@@ -108,7 +108,7 @@ class DeviceSums(ProcessorSums):
 
     @property
     def sees_every_value(self) -> bool:
-        """Whether kernels look at all values: they refuse missing ones, so that nobody else needs to."""
+        """Whether kernels check all values for missing ones, so that the processor need not."""
         plans = self._slots[0].plans
         return None not in plans and any(plan is not None and plan.sees_all_columns for plan in plans)
 
@@ -148,7 +148,7 @@ class DeviceSums(ProcessorSums):
             keeper.add_piece(found, own, bits, self._threads)
 
     def _take(self, slot: _Slot) -> None:
-        """Waits for what a slot has to do, and adds it."""
+        """Waits for a slot's work, and adds its sums."""
         if slot.work is None:
             return
         block, weights, _ = slot.work

@@ -46,6 +46,13 @@ SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
 
 
+def _packed_points(points: Double, reaches: Double) -> str:
+    """The cells of points in error units from the center, within which columns reach so far."""
+    seen = points / np.max(reaches)  # so that float32 has all squares
+    slopes = seen * (reaches / np.max(reaches) / 2.0**VALUE_BITS)
+    return packed(np.column_stack([slopes, 0.5 * np.sum(seen * seen, axis=1)]), "<f4")
+
+
 @dataclass(frozen=True)
 class CellSums(CountingOperator, Directed):
     """Phi(x) = (1, y, and what is left of its square) at the cell of x, y = (x - center) / bound; 0 at all other cells.
@@ -87,19 +94,11 @@ class CellSums(CountingOperator, Directed):
 
     abilities = frozenset({Ability.CLUSTERS, Ability.PROFILES})
     _omitted: ClassVar[dict[str, Any]] = {
-        "columns": None,
-        "units": None,
-        "keeping": None,
-        "along": None,
-        "radius": None,
+        **dict.fromkeys(("columns", "units", "keeping", "along", "radius")),
+        **dict.fromkeys(("n_directions", "shift", "normalize", "spread"), 0),
+        **dict.fromkeys(("directions", "covariances"), ""),
         "outside": CLIP,
-        "n_directions": 0,
-        "directions": "",
-        "shift": 0,
-        "normalize": False,
         "squares": "sum",
-        "spread": 0.0,
-        "covariances": "",
     }
     _describe_sample = ("spread", "covariances")
     cells: str = field(kw_only=True)
@@ -126,7 +125,7 @@ class CellSums(CountingOperator, Directed):
                 raise ValueError("cells in the columns themselves need squares='columns', and no shift or normalize")
             self._set(n_directions=0, shift=0)
             directions, p = np.zeros((0, d)), d
-            if len(self._scores) > MOST_CELLS or not np.all(np.isfinite(self._scores)):
+            if self.n_cells > MOST_CELLS or not np.all(np.isfinite(self._scores)):
                 raise ValueError(f"cells must be at most {MOST_CELLS:,} rows of {d + 1} finite numbers")
         else:
             directions = self._check_directions()
@@ -164,7 +163,7 @@ class CellSums(CountingOperator, Directed):
             wrong = "must be different positions of some columns, of which directions are 0"
             raise InvalidValueError(wrong, parameter="along")
         if self.squares != "columns" or self.normalize:
-            raise ValueError("passive columns (along) need squares of each column, and rows as they are")
+            raise ValueError("passive columns (along) need squares='columns', and no normalize")
         return found
 
     @cached_property
@@ -193,7 +192,7 @@ class CellSums(CountingOperator, Directed):
 
     @cached_property
     def _native(self) -> Cells:
-        """What native kernels are told of the cells."""
+        """The cells as native kernels take them."""
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
         cells = kernel.active, self.middle, self._single_scale, *self._points_and_halves, self.outside != CLIP
@@ -235,18 +234,8 @@ class CellSums(CountingOperator, Directed):
 
     def moved_to(self, points: Double) -> Self:
         """The same operator of cells around other points, for another pass."""
-        moved = self.at_points(
-            (points - self.middle) / self._error_units,
-            bound=np.array(self.bound),
-            center=self.middle,
-            units=self._error_units,
-            outside=self.outside,
-            columns=self.columns,
-            units_of_errors=self.units,
-            keeping=self.keeping,
-            radius=self.radius,
-        )
-        return moved.with_origin(self.origin)
+        cells = _packed_points((points - self.middle) / self._error_units, self._reaches)
+        return replace(self, cells=cells, spread=0.0, covariances="").with_origin(self.origin)
 
     def widened(self, low: Double, high: Double) -> Self:
         """The same cells, of rows that all lie between these: none is clipped, but those a million times as far."""
@@ -269,14 +258,10 @@ class CellSums(CountingOperator, Directed):
         units_of_errors: tuple[float, ...] | None = None,
         **options: Any,
     ) -> Self:
-        """The operator of cells around points, (cells, columns), as they are seen from the center in error units."""
-        reaches = bound / units
-        seen = points / np.max(reaches)  # so that float32 has all squares
-        slopes = seen * (reaches / np.max(reaches) / 2.0**VALUE_BITS)
-        rows = np.column_stack([slopes, 0.5 * np.sum(seen * seen, axis=1)])
+        """The operator of cells around points, (cells, columns), in error units from the center."""
         bounds, middle = tuple(map(float, bound)), tuple(map(float, center))
-        given = {"units": units_of_errors, **options}
-        return cls(len(middle), bound=bounds, center=middle, cells=packed(rows, "<f4"), squares="columns", **given)
+        given = {"cells": _packed_points(points, bound / units), "units": units_of_errors, **options}
+        return cls(len(middle), bound=bounds, center=middle, squares="columns", **given)
 
     @property
     def in_words(self) -> str:
@@ -338,7 +323,7 @@ class CellSums(CountingOperator, Directed):
         return np.diag(self._reaches / np.array(self.bound) / np.max(self._reaches))
 
     def of_length_one(self, rows: Rows) -> Double:
-        """Rows divided by their lengths, as they are summed."""
+        """Rows divided by their lengths, in the precision in which they are summed."""
         values = np.empty(rows.shape)
         self._directions.values(rows, 1, values)
         return values / 2.0**VALUE_BITS

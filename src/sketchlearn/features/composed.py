@@ -281,7 +281,7 @@ class Mapped(Operator):
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
-        """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
+        """The same integers as the inner operator's sketch of mapped rows, with the worse provenance of both."""
         return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
     def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:

@@ -1,4 +1,4 @@
-"""Operators of where rows lie in a few directions."""
+"""Operators of projections onto a few directions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def packed(numbers: NDArray[Any], kind: str) -> str:
 
 
 def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
-    """The whole numbers that `packed` wrote; no more than so many."""
+    """The numbers that `packed` wrote, `most` of them at most."""
     size, data = np.dtype(kind).itemsize, b""
     longest = 4 * size * (MOST_CELLS * MOST_DIRECTIONS if most is None else most + 2)
     if isinstance(text, str) and len(text) <= longest:
@@ -73,7 +73,7 @@ DIRECTION_BITS, PLACE_BITS, MOST_SHIFT = 14, 20, 52
 
 
 class Directed(Boxed):
-    """A boxed operator that looks at rows in a few directions."""
+    """A boxed operator that projects rows onto a few directions."""
 
     n_directions: int
     directions: str
@@ -81,7 +81,7 @@ class Directed(Boxed):
     normalize: bool = False
 
     def _check_directions(self) -> NDArray[Any]:
-        """Refuses other directions than so many rows of whole numbers; returns them."""
+        """The directions, (n_directions, n_features), checked."""
         d, p = self.n_features, whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
         directions = unpacked("directions", self.directions, "<i2", p * d)
         if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
@@ -103,7 +103,7 @@ class Directed(Boxed):
 
     @cached_property
     def _directions(self) -> Directions:
-        """What native kernels are told of the directions."""
+        """The directions as native kernels take them."""
         box, unit = (self.middle, np.array(self.bound)), 2.0**-self.shift
         return directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
 

@@ -37,7 +37,7 @@ LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that
 
 
 class Moments(NamedTuple):
-    """What records tell of each component, where the E-step was that of the pilot."""
+    """Moments of the records by component, with the responsibilities of the pilot."""
 
     shares: Double  # (k,), of all records
     means: Double  # (k, d)
@@ -66,7 +66,7 @@ class Gaussians:
 
 @dataclass(frozen=True)
 class GaussianParts:
-    """A mixture as native kernels are told of it: a, b, c and G of each component, in float32."""
+    """A mixture as native kernels take it: a, b, c and G of each component, in float32."""
 
     center: Double
     scale: Single  # 2^22 over the bound
@@ -129,7 +129,7 @@ class GaussianParts:
         return Gaussians(weights / weights.sum(), means, factors)
 
     def moments(self, values: Double) -> Moments:
-        """Of a mean feature vector, what it tells of components; 0 where there are no records."""
+        """The moments of components, from a mean feature vector; 0 where there are no records."""
         d, table = len(self.scale), values[1:].reshape(len(self.numbers), -1)
         shares, reach = np.maximum(table[:, 0], 0.0), self.reaches[:, None]
         over = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]

@@ -152,7 +152,7 @@ def frequencies_instead() -> str:
 
 
 def checked(features: Any, allowed: tuple[type, ...], purpose: str, *, in_directions: bool = False) -> Any:
-    """The features, if they are of a family that serves this purpose; frequencies `in_directions` only where told."""
+    """The features, if they are of an allowed family; frequencies with `n_directions` only if `in_directions`."""
     if isinstance(features, Fourier) and not in_directions and features.n_directions not in (AUTO, None):
         remedy = either("leave it out, or give skl.features.Cells(n_directions=...)", "leave it out")
         raise InvalidValueError("of frequencies is for generators", remedy, parameter="n_directions")
@@ -171,13 +171,7 @@ def checked(features: Any, allowed: tuple[type, ...], purpose: str, *, in_direct
 
 # Flat names: those of model files, of the command line's options, and of earlier releases
 
-_DEFAULTS: dict[str, Any] = {
-    "n_frequencies": None,
-    "wave": "exponential",
-    "subsample": AUTO,
-    "n_directions": AUTO,
-    "normalize": False,
-}
+_DEFAULTS: dict[str, Any] = {one.name: one.default for kind in (Fourier, Cells) for one in fields(kind)}
 FLAT_NAMES = tuple(_DEFAULTS)
 
 

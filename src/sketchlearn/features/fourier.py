@@ -347,7 +347,7 @@ class FourierFeatures(CountingOperator, Centred):
 
     @cached_property
     def _nearest_limit(self) -> float:
-        """No value up to this size is too far for a phase."""
+        """Values up to this size are never too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
 
     def _reached(self, rows: Double) -> Double:
@@ -376,8 +376,8 @@ class FourierFeatures(CountingOperator, Centred):
 
 HARMONICS = 15
 MOST_VALUES = 100_000  # of the reference, from which a wave is found
-CLEAR_DEVIATIONS = 4.0  # Harmonics that are nearer to zero than so many of their errors are left out.
-ROOM = 1.25  # Features of other rows may be so many times as large as those of the reference.
+CLEAR_DEVIATIONS = 4.0  # Harmonics of fewer standard errors are left out.
+ROOM = 1.25  # Features of other rows may be larger than those of the reference by this factor.
 
 
 @dataclass(frozen=True)

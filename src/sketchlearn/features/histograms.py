@@ -25,7 +25,10 @@ from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CountsPlan
 
 MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
-MOST_OUTSIDE, LEAST_ROWS = 0.95, 20  # of rows or records, in one column; of rows that tell
+MOST_OUTSIDE, LEAST_ROWS = (
+    0.95,
+    20,
+)  # the share of rows outside a column's range that is warned of; the fewest rows for a warning
 MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
@@ -125,7 +128,7 @@ class Histograms(Operator):
             warn_caller(said)
 
     def said_outside(self, shares: Double, noun: str, which: str = "") -> str | None:
-        """What to say where such a share of rows, for each column, is outside its edges; None where few are."""
+        """The warning that these shares of rows, by column, are outside the edges; None where they are small."""
         worst = int(np.argmax(shares))
         if shares[worst] <= MOST_OUTSIDE:
             return None

@@ -102,7 +102,7 @@ class SecondMoments(BoxedMoments):
         return _in_integers(n + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n)
 
     def _box_of(self, rows: Rows) -> tuple[str, Any, Any, Any, bool]:
-        """What native kernels are told of the rows and the box."""
+        """The rows and the box as native kernels take them."""
         return kernel.active, self.within(rows), self.middle, np.array(self.bound), self.rounding == ONCE
 
     def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:

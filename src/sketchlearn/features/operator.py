@@ -200,7 +200,7 @@ class Operator(Value, ABC):
 
     @property
     def data_dependent_errors(self) -> bool:
-        """Whether errors depend on the data: finite rows may be refused, so that a sketch tells that there were none.
+        """Whether errors depend on the data: finite rows may be refused, so that a sketch reveals that there were none.
 
         True unless a class says otherwise.
         """
@@ -480,7 +480,7 @@ class Operator(Value, ABC):
             raise ValueError(f"{cls.__name__}: its parts have origins, and it has none of its own")
         operator = super()._build(own)
         check_names("a column", operator.columns or ())
-        # as files said it before there were origins
+        # in files from before there were origins
         before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
         origin = Origin.of(fields.get("origin", before))
         return operator if origin is Origin.UNKNOWN else operator._twin(_origin=origin)  # its parts say their own

@@ -189,7 +189,7 @@ class QuadraticFeatures(Bounded):
         return self._in_integers(self._energy.replaced_squares, self._energy.replaced_fourth_powers, rows=2)
 
     def _in_integers(self, l1: float, l2_squared: float, rows: int) -> Sensitivity:
-        """Norms of the true change as norms of what changes in integers, of so many rows with their errors."""
+        """Norms of the change of integers, from those of the true change, with the rounding errors of some rows."""
         m, energy, error = self.n_directions, self._energy.squares, (self.n_features + 3) * 2.0**-24
         rounding = 0.5  # of the last product; t * 2^20 is exact
         of_t = 2 * error * math.sqrt(energy) + math.sqrt(m) * error**2  # L2; times sqrt(m) in L1

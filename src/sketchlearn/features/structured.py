@@ -37,7 +37,7 @@ def in_turns(omega: Double) -> Single:
 
 
 def float32_cost(size: int) -> Cost:
-    """What it takes to round so many float64 numbers, which are there, to float32, and to digest them."""
+    """The cost of rounding float64 numbers, which are there, to float32, and of digesting them."""
     chunk = Cost(32 * min(size, NUMBERS_PER_CHUNK))
     return Cost.of_numbers(size, bytes_each=12, operations_each=10) + chunk
 

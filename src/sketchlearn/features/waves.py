@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/reference/arithmetic.md promises it.
 SERIES_ERROR = 4  # The same of a series, with room: 16 harmonics, two roundings of at most 1/16 each.
-GRID_POINTS = 2**16  # phases at which a series is looked at for its bounds
+GRID_POINTS = 2**16  # phases at which a series is evaluated for its bounds
 Number = complex  # the fields named complex hide the type
 
 

@@ -133,7 +133,7 @@ class Device:
         self.call("cuLaunchKernel", self._kernel(unit, name), *shape, 0, stream.handle, arguments, None)
 
     def wait(self) -> None:
-        """Waits until nothing is left to do, for anybody."""
+        """Waits for all work of the device, that of other libraries included."""
         with self.current():
             self.call("cuCtxSynchronize")
 
@@ -178,7 +178,7 @@ def devices(wanted: Any) -> list[Device]:
 
 
 class Memory:
-    """Bytes on a device, freed when nobody refers to them any more."""
+    """Bytes on a device, freed when no reference is left."""
 
     def __init__(self, size: int, owner: Device) -> None:
         self.size, self._owner, self._address = size, owner, Pointer()
@@ -197,13 +197,13 @@ class Memory:
 
 
 class Room:
-    """Memory that is used again, and grows: what was there is freed before more is taken."""
+    """Memory that is reused, and grows: the old memory is freed before more is allocated."""
 
     def __init__(self, owner: Device) -> None:
         self._owner, self._held = owner, Memory(0, owner)
 
     def of(self, size: int) -> Memory:
-        """At least so many bytes; what they held before is lost."""
+        """Memory of at least this size; its earlier content is lost."""
         if self._held.size < size:
             self._held = Memory(0, self._owner)
             self._held = Memory(size, self._owner)

@@ -70,7 +70,7 @@ class Plan:
 
 
 def rows_per_block(owner: Device, n_rows: int, squares: int) -> int:
-    """Rows of a block that has one of so many squares of products, so that all multiprocessors have work."""
+    """Rows of a block, so that all multiprocessors have work, if products form this many squares."""
     wanted = max(1, COLUMN_BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // squares)
     return min(MOST_ROWS_PER_BLOCK, max(SIDE, -(-n_rows // wanted)))
 
@@ -124,7 +124,7 @@ def _tiles_per_block(owner: Device, n_tiles: int, across: int) -> int:
 
 
 class PlannedWaves(NamedTuple):
-    """What a plan takes beside the frequencies, on a GPU and on the processor."""
+    """The arguments of a plan beside the frequencies, on a GPU and on the processor."""
 
     feature: str
     center: Single
@@ -436,7 +436,7 @@ class MixturePlan(Plan):
 
     @staticmethod
     def has_room(n_parts: int, n_features: int) -> bool:
-        """Whether a block's memory holds so much."""
+        """Whether the shared memory of a block has room for the mixture."""
         return n_parts <= MOST_PARTS and n_features <= MOST_COLUMNS
 
     def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:  # noqa: ARG002

@@ -68,7 +68,7 @@ class DeviceRows:
         return replace(self, address=moved, shape=(max(last - first, 0), self.shape[1]))
 
     def described(self) -> Any:
-        """The rows, as the kernels are told of them."""
+        """The rows as kernels take them."""
         return RowsAtDevice(self.address, len(self), *self.strides, self.shape[1], self.kind)
 
 
@@ -215,7 +215,7 @@ class Centring:
 
 
 class _Scratch:
-    """What is needed beside the rows: centred ones, and which tile each goes to."""
+    """Working memory: centred rows, and the tile of each."""
 
     def __init__(self, centring: Centring, n_rows: int, *, weighted: bool) -> None:
         grouped, owner = centring.n_groups > 1, centring.device
