@@ -241,7 +241,7 @@ X0 = mixed(("uniform", "sine"), 1000)[0]
         (lambda: skl.design(X0, task="ica").sketch(X0 * 1e4), r"column \d is .* beyond the bound"),
         (
             lambda: skl.features.CumulantFeatures(2, unmixing=[[1.0]], frequencies=[1.0], bound=1.0),
-            "must have 2 numbers, not 1",
+            "must be a list of 2 numbers",
         ),
         (lambda: skl.features.CumulantFeatures(1, unmixing=[[0.0]], frequencies=[1.0], bound=1.0), "none of zeros"),
         (lambda: skl.features.CumulantFeatures(1, unmixing=[[1.0]], frequencies=[-1.0], bound=1.0), "positive"),

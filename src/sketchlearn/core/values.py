@@ -14,7 +14,7 @@ import json
 import math
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -218,6 +218,17 @@ def _float(x: Any) -> float:
         with contextlib.suppress(OverflowError):
             return float(x)
     return math.nan
+
+
+def floats(
+    name: str, values: Any, count: int | None = None, check: Callable[[str, Any], float] = number
+) -> tuple[float, ...]:
+    """The numbers of a list, each of them checked: `count`, or at least one."""
+    found = tuple(check(name, value) for value in listed(values))
+    if not found or count not in (None, len(found)):
+        wanted = "numbers" if count is None else f"{count} numbers"
+        raise ValueError(f"{name} must be a list of {wanted}, not {shortened(values)}")
+    return found
 
 
 def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:

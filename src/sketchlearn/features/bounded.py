@@ -66,16 +66,6 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     return tuple(values.tolist()) if np.any(values) else None
 
 
-def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
-    """The units of squared errors, one positive number per column, or None for the columns as they are."""
-    if units is None:
-        return None
-    found = tuple(positive("units", unit) for unit in listed(units))
-    if len(found) != n_features:
-        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
-    return found
-
-
 class Centred(Operator):
     """An operator that first subtracts a center from each row."""
 

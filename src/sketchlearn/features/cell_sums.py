@@ -20,9 +20,9 @@ from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import choice, listed, number, positive, truth, whole
+from sketchlearn.core.values import choice, floats, listed, number, positive, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, VALUE_BITS, Boxed, check_units
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, VALUE_BITS, Boxed
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
@@ -140,7 +140,8 @@ class CellSums(CountingOperator, Directed):
             checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        units, along = check_units(self.units, d), self._checked_along(directions)
+        units = None if self.units is None else floats("units", self.units, d, positive)
+        along = self._checked_along(directions)
         self._set(spread=float(self.spread), along=along, normalize=normalize, units=units)
         if self.radius is None:
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.values import listed, number, positive
+from sketchlearn.core.values import floats, listed, positive
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, Blockwise
 from sketchlearn.features.sensitivity import Sensitivity
@@ -61,15 +60,15 @@ class CumulantFeatures(Blockwise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rows = tuple(_numbers("each row of unmixing", row, self.n_features) for row in listed(self.unmixing))
+        rows = tuple(floats("each row of unmixing", row, self.n_features) for row in listed(self.unmixing))
         if not rows or not all(any(row) for row in rows):
             raise ValueError("unmixing must have at least one row, and none of zeros")
         k = len(rows)
         self._set(
             unmixing=rows,
-            frequencies=_numbers("frequencies", self.frequencies, k, positive),
-            phases=_numbers("phases", listed(self.phases) or (0.0,) * k, k),
-            noise=_numbers("noise", listed(self.noise) or (1.0,) * k, k, positive),
+            frequencies=floats("frequencies", self.frequencies, k, positive),
+            phases=floats("phases", listed(self.phases) or (0.0,) * k, k),
+            noise=floats("noise", listed(self.noise) or (1.0,) * k, k, positive),
         )
         with np.errstate(all="ignore"):
             turns = np.array(self.frequencies) * self.reach / (2 * math.pi)
@@ -136,10 +135,3 @@ def waves(turns: Double) -> tuple[Double, Double]:
             series += 1.0
     sine *= half
     return 2.0 * sine * cosine, 1.0 - 2.0 * (sine * sine)
-
-
-def _numbers(name: str, values: Any, count: int, check: Callable[[str, Any], float] = number) -> tuple[float, ...]:
-    found = tuple(check(name, value) for value in listed(values))
-    if len(found) != count:
-        raise ValueError(f"{name} must have {count} numbers, not {len(found)}")
-    return found

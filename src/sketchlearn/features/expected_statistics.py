@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import choice, listed, number, shortened
+from sketchlearn.core.values import choice, floats, shortened
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, VALUE_BITS, Boxed
 from sketchlearn.features.directions import packed, unpacked_rows
@@ -224,10 +224,10 @@ class ExpectedStatistics(CountingOperator, Boxed):
             or not np.all(diagonal >= np.finfo(np.float32).tiny)
         ):
             raise ValueError(f"components must be the numbers of at most {MOST_COMPONENTS:,} Gaussians")
-        ridge = None if self.ridge is None else tuple(number("ridge", value) for value in listed(self.ridge))
-        if ridge is not None and (len(ridge) != d or min(ridge) < 0):
-            raise ValueError(f"ridge must be {d} variances, not {shortened(self.ridge)}")
-        self._set(ridge=ridge)
+        if self.ridge is not None:
+            self._set(ridge=floats("ridge", self.ridge, d))
+            if min(self.ridge) < 0:
+                raise ValueError(f"ridge must have no negative variance, not {shortened(self.ridge)}")
 
     @classmethod
     def at_mixture(

@@ -16,9 +16,9 @@ from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
-from sketchlearn.core.values import shortened, truth, whole
+from sketchlearn.core.values import floats, positive, shortened, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import Centred, check_units
+from sketchlearn.features.bounded import Centred
 from sketchlearn.features.frequencies import Law
 from sketchlearn.features.operator import CountingOperator, of
 from sketchlearn.features.outline import Outline
@@ -108,7 +108,7 @@ class FourierFeatures(CountingOperator, Centred):
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
             subsample=self._checked_subsample(n_frequencies),
-            units=check_units(self.units, n_features),
+            units=None if self.units is None else floats("units", self.units, n_features, positive),
         )
         outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import hyp0f1, hyp1f1
@@ -26,7 +26,7 @@ from sketchlearn.core.randomness import (
     normal_cost,
     uniform_cost,
 )
-from sketchlearn.core.values import Value, choice, listed, number, positive, shortened, whole
+from sketchlearn.core.values import Value, choice, floats, listed, number, positive, shortened, whole
 
 MOST_LAWS = 1000
 NORMAL_MEDIAN = 0.6744897501960817  # The median of |N(0, 1)|.
@@ -569,11 +569,11 @@ class Probed(DirectedLaw):
         if not known or self.law.weighted:
             kinds = "an isotropic distribution or Shaped, without weights"
             raise ValueError(f"law must be {kinds}, not {shortened(self.law)}")
-        units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
+        units, spread = floats("units", self.units, check=positive), floats("spread", self.spread, check=positive)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
         none = isinstance(self.probes, tuple | list) and not self.probes
-        self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
+        self._set(units=units, spread=spread, probes=() if none else floats("probes", self.probes, check=positive))
 
     @property
     def in_words(self) -> str:
@@ -603,10 +603,3 @@ class Probed(DirectedLaw):
 
     def spreads(self, n_features: int) -> Floats:  # noqa: ARG002
         return np.array(self.spread)
-
-
-def _lengths(name: str, given: Any) -> tuple[float, ...]:
-    values = listed(given)
-    if not values:
-        raise ValueError(f"{name} must be a list of positive numbers")
-    return tuple(positive(f"each of the {name}", value) for value in values)

@@ -275,9 +275,11 @@ class CrossPlan(Plan):
         arrays = {} if which is None else {"which": np.array(which, np.int64)}
         numbers = {"unit": unit, "n_features": writer.width, "n_values": len(center)}
         super().__init__(writer.device, numbers, center=center, bound=bound, factor=2.0**15 / bound, **arrays)
-        self.sees_all_columns = which is None
-        self._pieces = writer.pieces  # type: ignore[method-assign]
+        self.sees_all_columns, self._writer = which is None, writer
         self._squares = -(-writer.width // SIDE) * -(-len(center) // SIDE)
+
+    def _pieces(self, rows: DeviceRows, bad: int, stream: Stream) -> Iterator[tuple[int, DeviceRows, int]]:
+        return self._writer.pieces(rows, bad, stream)
 
     def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:
         each = rows_per_block(self.device, len(rows), self._squares)
