@@ -122,7 +122,7 @@ class CellSums(CountingOperator, Directed):
         if self.in_columns:
             self._check_single_bounds()
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
-                raise ValueError("cells in the columns themselves need squares='columns', and no shift or normalize")
+                raise ValueError("cells in the columns need squares of each column, and no shift, normalize or along")
             self._set(n_directions=0, shift=0)
             directions, p = np.zeros((0, d)), d
             if self.n_cells > MOST_CELLS or not np.all(np.isfinite(self._scores)):
@@ -164,7 +164,7 @@ class CellSums(CountingOperator, Directed):
             wrong = "must be different positions of some columns, of which directions are 0"
             raise InvalidValueError(wrong, parameter="along")
         if self.squares != "columns" or self.normalize:
-            raise ValueError("passive columns (along) need squares='columns', and no normalize")
+            raise ValueError("passive columns (along) need squares of each column, and rows that are not normalized")
         return found
 
     @cached_property

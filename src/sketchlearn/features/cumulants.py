@@ -51,7 +51,6 @@ class CumulantFeatures(Blockwise):
     """
 
     abilities = frozenset({Ability.INDEPENDENT_COMPONENTS})
-    _words = "generalised cumulants of {0.n_components:,} components of {0.n_features:,} columns"
     _: KW_ONLY
     unmixing: tuple[tuple[float, ...], ...]
     frequencies: tuple[float, ...]
@@ -80,6 +79,10 @@ class CumulantFeatures(Blockwise):
     def n_components(self) -> int:
         """Number k of components."""
         return len(self.unmixing)
+
+    @property
+    def in_words(self) -> str:
+        return f"generalised cumulants of {self.n_components:,} components of {self.n_features:,} columns"
 
     def add_remove_sensitivity(self) -> Sensitivity:
         k, n = self.n_components, self.n_sums

@@ -142,7 +142,6 @@ class CrossFeatures(Crossed, FeatureUser):
     (20, 1)
     """
 
-    _words = "{0.n_frequencies:,} features times {0.n_values:,} columns, of {0.crossed.in_words}"
     _: KW_ONLY
     n_crossed: int | None = None  # type: ignore[misc]
     values: tuple[int, ...] | None = None  # type: ignore[misc]
@@ -164,6 +163,10 @@ class CrossFeatures(Crossed, FeatureUser):
     @property
     def largest_contribution(self) -> int:
         return -(-self.waves.wave.largest_contribution * FIXED_POINT // self.waves.wave.unit)
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.n_frequencies:,} features times {self.n_values:,} columns, of {self.crossed.in_words}"
 
     def add_remove_sensitivity(self) -> Sensitivity:
         waves = self.waves
