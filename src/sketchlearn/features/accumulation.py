@@ -16,8 +16,8 @@ from sketchlearn.core.progress import row_bar
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import NONE_BAD, Device, Memory, Room, Stream, devices
-from sketchlearn.kernels.gpu.plans import packed_words
-from sketchlearn.kernels.gpu.rows import DevicePlan, DeviceRows, Search, downloaded, host_rows
+from sketchlearn.kernels.gpu.plans import Search, packed_words
+from sketchlearn.kernels.gpu.rows import DevicePlan, DeviceRows, downloaded, host_rows
 from sketchlearn.rows.source import gpu_rows
 from sketchlearn.rows.source_base import Block, Source, check_width
 from sketchlearn.rows.weights import weight_units

@@ -22,7 +22,10 @@ from sketchlearn.kernels.gpu.rows import (
     Centring,
     ChosenColumns,
     DeviceRows,
+    KeepWork,
     RowsAtDevice,
+    downloaded,
+    gathered,
     pieces,
     structure,
     weights_from,
@@ -443,3 +446,35 @@ class MixturePlan(Plan):
 
     def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:  # noqa: ARG002
         return {}, [("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1))]
+
+
+ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
+
+
+class Search(Plan):
+    """A search for the rows of a priority sample, on a GPU."""
+
+    _work = KeepWork
+
+    def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
+        box = {"center": np.array(center, float), "scale": np.array(scale, float)}
+        super().__init__(owner, {"key": key, "room": ROOM, "n_certain": len(certain)}, certain=certain, **box)
+        self._found = Memory(8 * ROOM + 8, owner)
+
+    def candidates(self, rows: DeviceRows, below: float) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """The rows of a priority below a limit, and their numbers; all rows, and None, where they are too many."""
+        if len(rows) <= ROOM // 8 or below == np.inf:
+            return downloaded(rows), None
+        count, stream, n_found = np.zeros(1, np.int64), self.device.stream, self._found.address
+        work = self._described(rows=rows.described(), found=n_found + 8, n_found=n_found, below=below)
+        with self.device.current():
+            stream.fill(n_found, 0, 8)
+            self.device.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
+            stream.read(count, n_found)
+            if count[0] > ROOM:
+                return downloaded(rows), None
+            which = np.empty(int(count[0]), np.int64)
+            if len(which):
+                stream.read(which, n_found + 8)
+        which.sort()
+        return gathered(rows, which), which

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -161,7 +162,7 @@ class Centring:
     def __init__(self, owner: Device, center: NDArray[np.float32], radius: float, key: int, n_groups: int) -> None:
         self.device, self.n_features, self.n_groups = owner, len(center), n_groups
         self._center, self._square, self._key = owner.copy(center), radius * radius, key
-        self._scratch: _Scratch | None = None
+        self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(owner))
 
     def pieces(
         self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream
@@ -170,66 +171,46 @@ class Centring:
 
         Gives the number of the first row, and fields of the kernels' argument: addresses, and how many tiles there are.
         """
-        scratch = self._space(len(rows), weighted=weights is not None)
-        for first in range(0, len(rows), scratch.n_rows):
-            own = rows[first : first + scratch.n_rows]
-            yield first, self._centred(own, weights_from(weights, first), scratch, bad, stream)
-
-    def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
-        room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
-        wanted, there = min(n_rows, room), self._scratch
-        if there is None or there.n_rows < wanted or (weighted and not there.weighted):
-            self._scratch = None  # freed before the larger one is made
-            self._scratch = there = _Scratch(self, wanted, weighted=weighted)
-        return there
+        step = min(len(rows), TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS)))
+        for first in range(0, len(rows), max(1, step)):
+            own = rows[first : first + step]
+            yield first, self._centred(own, weights_from(weights, first), step, bad, stream)
 
     def _centred(
-        self, rows: DeviceRows, weights: int | None, scratch: _Scratch, bad: int, stream: Stream
+        self, rows: DeviceRows, weights: int | None, most_rows: int, bad: int, stream: Stream
     ) -> dict[str, int | None]:
         count, grouped = len(rows), self.n_groups > 1
-        n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
+        n_tiles = -(-most_rows // TILE_ROWS) + self.n_groups if grouped else -(-count // TILE_ROWS)
+        placed = n_tiles * TILE_ROWS
+        sizes = {"centred": 4 * placed * self.n_features, "tiles": TILE_BYTES * n_tiles}
+        if grouped:
+            sizes |= {"groups": 4 * count, "places": 8 * count, "starts": 8 * self.n_groups}
+        if weights is not None:
+            sizes["placed_weights"] = 8 * placed
         work = _CentreWork(
             rows=rows.described(),
             center=self._center.address,
             square=self._square,
-            **(scratch.addresses if weights is not None else scratch.addresses | {"placed_weights": None}),
+            **{name: self._rooms[name].of(size).address for name, size in sizes.items()},
             weights=weights,
             first_bad=bad,
             key=self._key,
-            stride=n_tiles * TILE_ROWS,
+            stride=placed,
             n_groups=self.n_groups,
             # a row's distance is added up in the order of its columns, by one block
             columns_per_block=self.n_features if math.isfinite(self._square) else COLUMNS_PER_BLOCK,
         )
-        stream.fill(work.tiles, 0, n_tiles * TILE_BYTES)
+        stream.fill(work.tiles, 0, sizes["tiles"])
         if grouped:
             by_row = (-(-count // GROUPED_ROWS), 1)
-            stream.fill(work.starts, 0, 8 * self.n_groups)
+            stream.fill(work.starts, 0, sizes["starts"])
             self.device.launch("centre", "find_groups", by_row, 256, work, stream)
             self.device.launch("centre", "place_groups", (1, 1), 256, work, stream)
             self.device.launch("centre", "place_rows", by_row, 256, work, stream)
         slabs = -(-self.n_features // work.columns_per_block)
         self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, work, stream)
         addresses = {"rows": work.centred, "tiles": work.tiles, "weights": work.placed_weights}
-        return {**addresses, "stride": work.stride, "n_tiles": n_tiles}
-
-
-class _Scratch:
-    """Working memory: centred rows, and the tile of each."""
-
-    def __init__(self, centring: Centring, n_rows: int, *, weighted: bool) -> None:
-        grouped, owner = centring.n_groups > 1, centring.device
-        self.n_rows = -(-max(n_rows, 1) // TILE_ROWS) * TILE_ROWS
-        self.n_tiles = self.n_rows // TILE_ROWS + (centring.n_groups if grouped else 0)
-        placed = self.n_tiles * TILE_ROWS
-        sizes = {"centred": 4 * placed * centring.n_features, "tiles": TILE_BYTES * self.n_tiles}
-        if grouped:
-            sizes |= {"groups": 4 * self.n_rows, "places": 8 * self.n_rows, "starts": 8 * centring.n_groups}
-        self.weighted = weighted
-        if weighted:
-            sizes["placed_weights"] = 8 * placed
-        self._memory = {name: Memory(size, owner) for name, size in sizes.items()}
-        self.addresses = {name: memory.address for name, memory in self._memory.items()}
+        return {**addresses, "stride": placed, "n_tiles": n_tiles}
 
 
 _ColumnsWork = structure((RowsAtDevice, "rows"), (POINTER, "which chosen"), (INT32, "n_chosen"))
@@ -278,10 +259,7 @@ class ColumnsPlan:
             self._inner.add(piece, weights_from(weights, first), sums, bad, stream)
 
 
-ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
-
-
-_KeepWork = structure(
+KeepWork = structure(
     (RowsAtDevice, "rows"),
     (POINTER, "center scale certain found n_found gathered"),
     (UINT64, "key"),
@@ -297,47 +275,8 @@ def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
     out = np.empty((len(which), rows.shape[1]))
     if out.size:
         space = Memory(out.nbytes, owner)
-        work = _KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
+        work = KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
         with owner.current():
             owner.launch("keeping", "gather_rows", (-(-out.size // 256), 1), 256, work, owner.stream)
             owner.stream.read(out, space.address)
     return out
-
-
-class Search:
-    """A search for the rows of a priority sample, on a GPU."""
-
-    def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
-        self._owner, self._key, self._n_certain = owner, key, len(certain)
-        self._center, self._scale = owner.copy(np.array(center, float)), owner.copy(np.array(scale, float))
-        self._certain, self._found = owner.copy(certain), Memory(8 * ROOM + 8, owner)
-
-    def candidates(self, rows: DeviceRows, below: float) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        """The rows of a priority below a limit, and their numbers; all rows, and None, where they are too many."""
-        if len(rows) <= ROOM // 8 or below == np.inf:
-            return downloaded(rows), None
-        count = np.zeros(1, np.int64)
-        work = _KeepWork(
-            rows=rows.described(),
-            center=self._center.address,
-            scale=self._scale.address,
-            certain=self._certain.address,
-            found=self._found.address + 8,
-            n_found=self._found.address,
-            key=self._key,
-            below=below,
-            room=ROOM,
-            n_certain=self._n_certain,
-        )
-        stream = self._owner.stream
-        with self._owner.current():
-            stream.fill(self._found.address, 0, 8)
-            self._owner.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
-            stream.read(count, self._found.address)
-            if count[0] > ROOM:
-                return downloaded(rows), None
-            which = np.empty(int(count[0]), np.int64)
-            if len(which):
-                stream.read(which, self._found.address + 8)
-        which.sort()
-        return gathered(rows, which), which
