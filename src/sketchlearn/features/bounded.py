@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -50,20 +51,16 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     """A center as n_features finite numbers of this precision, or None for the origin."""
     if center is None:
         return None
-    message = f"center must be {n_features} finite numbers"
-    if isinstance(center, tuple | list) and not all(issubclass(kind, numbers.Real) for kind in set(map(type, center))):
-        raise ValueError(message)  # an array of words would have room for the longest in each place
-    try:
-        values = np.asarray(center)
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
-        raise ValueError(message)
-    with np.errstate(all="ignore"):
-        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
-    if not np.all(np.isfinite(values)):
-        raise ValueError(message)
-    return tuple(values.tolist()) if np.any(values) else None
+    kinds = set(map(type, center)) if isinstance(center, tuple | list) else set()
+    # an array of words would have room for the longest in each place
+    if all(issubclass(kind, numbers.Real) for kind in kinds) and not isinstance(center, np.ma.MaskedArray):
+        with contextlib.suppress(TypeError, ValueError), np.errstate(all="ignore"):
+            values = np.asarray(center)
+            if values.dtype.kind in "fiu" and values.shape == (n_features,):
+                values = values.astype(dtype).astype(np.float64) + 0.0  # equal centers have equal bytes: no -0.0
+                if np.all(np.isfinite(values)):
+                    return tuple(values.tolist()) if np.any(values) else None
+    raise ValueError(f"center must be {n_features} finite numbers")
 
 
 class Centred(Operator):

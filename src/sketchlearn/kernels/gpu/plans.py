@@ -240,18 +240,15 @@ _CrossWork = structure(
 class FeatureWriter:
     """Integers of each row at the first n frequencies, in memory that is used again; of some columns of the rows."""
 
-    def __init__(self, plan: DensePlan, n: int) -> None:
+    def __init__(self, plan: DensePlan, n: int, which: Sequence[int] | None = None) -> None:
         self.device, self._plan, self._n, self.width = plan.device, plan, n, plan.parts * n
-        self._which: Sequence[int] | None = None
-        self._columns: ChosenColumns | None = None
-        self._room = Room(plan.device)
+        self._which, self._room = which, Room(plan.device)
+        self._columns = None if which is None else ChosenColumns(plan.device, which)
 
     def of_columns(self, which: Sequence[int]) -> FeatureWriter:
         """The same of rows that have more columns, of which these are the frequencies' own."""
-        found = FeatureWriter(self._plan, self._n)
-        found._which = which if self._which is None else [which[k] for k in self._which]
-        found._columns = ChosenColumns(self.device, found._which)
-        return found
+        own = which if self._which is None else [which[k] for k in self._which]
+        return FeatureWriter(self._plan, self._n, own)
 
     def pieces(
         self, rows: DeviceRows, bad: int, stream: Stream, bytes_beside: int = 0
