@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import MOST_NESTED, Cost
 from sketchlearn.core.values import listed, shortened, whole
-from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_column_numbers, check_columns
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator, of
@@ -88,12 +87,32 @@ class Composed(Operator):
                 operator.verify(own)
 
 
+def of_parts(name: str, combined: Callable[[Iterator[Any]], Any]) -> Any:
+    """A property that combines those of the parts."""
+    return property(lambda self: combined(getattr(part, name) for part in self.parts))
+
+
+def first_known(values: Iterator[Any]) -> Any:
+    """The first value that is not None, if there is one."""
+    return next((value for value in values if value is not None), None)
+
+
 @dataclass(frozen=True)
 class Concatenated(Composed, CountingOperator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
     _has_numbers = False
     side_by_side = of("parts")
+    n_features = of_parts("n_features", next)
+    columns = of_parts("columns", next)
+    n_sums = of_parts("n_sums", sum)
+    largest_contribution = of_parts("largest_contribution", max)
+    in_words = of_parts("in_words", "; ".join)
+    data_dependent_errors = of_parts("data_dependent_errors", any)
+    can_keep = of_parts("can_keep", any)
+    abilities = of_parts("abilities", lambda all_of_them: frozenset().union(*all_of_them))
+    error_units = of_parts("error_units", first_known)
+    keeping = of_parts("keeping", first_known)
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -107,22 +126,6 @@ class Concatenated(Composed, CountingOperator):
             raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
         self.check_depth()
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.parts[0].n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.parts[0].columns
-
-    @property
-    def n_sums(self) -> int:
-        return sum(part.n_sums for part in self.parts)
-
-    @property
-    def largest_contribution(self) -> int:
-        return max(part.largest_contribution for part in self.parts)
 
     def pieces(self, vector: NDArray[Any]) -> list[tuple[Operator, NDArray[Any]]]:
         """Each part, with a view of its own integers or features of a vector of all."""
@@ -142,41 +145,17 @@ class Concatenated(Composed, CountingOperator):
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return [leaf for part in self.split(sketch) for leaf in part.operator.leaves(part)]
 
-    @property
-    def in_words(self) -> str:
-        return "; ".join(part.in_words for part in self.parts)
-
     def add_remove_sensitivity(self) -> Sensitivity:
         return sum((part.add_remove_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
     def replace_one_sensitivity(self) -> Sensitivity:
         return sum((part.replace_one_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
-    @property
-    def data_dependent_errors(self) -> bool:
-        return any(part.data_dependent_errors for part in self.parts)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return next((part.error_units for part in self.parts if part.error_units is not None), None)
-
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         return replace(self, parts=tuple(part.with_columns(columns) for part in self.parts))
 
-    @property
-    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        return frozenset().union(*(part.abilities for part in self.parts))
-
     def part(self, kind: type[Kind]) -> Kind | None:
         return next((found for own in self.parts if (found := own.part(kind)) is not None), None)
-
-    @property
-    def keeping(self) -> Keeping | None:  # type: ignore[override]
-        return next((part.keeping for part in self.parts if part.keeping is not None), None)
-
-    @property
-    def can_keep(self) -> bool:
-        return any(part.can_keep for part in self.parts)
 
     def with_keeping(self, rule: Keeping | None) -> Self:
         parts = [part.without_keeping() for part in self.parts]
