@@ -306,9 +306,12 @@ class Operator(Value, ABC):
         3
         """
         threads = kernel.n_threads(n_jobs)
-        if sample_weight is not None and (unit is not None or rows_per_unit is not None):
-            raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
-        rows, protected = self._rows(data, nulls, unit, rows_per_unit)
+        if unit is not None or rows_per_unit is not None:
+            if sample_weight is not None:
+                raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
+            data = rows_of_units(source(data, nulls=nulls), unit, rows_per_unit, self.columns)
+        rows = self._source(data, nulls)
+        protected = PrivacyUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
         sample_weight = rows.weights if sample_weight is None else sample_weight
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
@@ -337,7 +340,7 @@ class Operator(Value, ABC):
 
         Several bits of an integer are the signs of its powers of two. Those of the highest power come first, of all
         integers. With epsilon, for single bits, `PrivateBits`: a randomised response per row, which costs epsilon, for
-        a server that nobody trusts. Pack each row once. An undeclared operator needs assume_public_design=True.
+        an untrusted server. Pack each row once. An undeclared operator needs assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
         >>> law = skl.features.frequencies.Gaussian(2.0)
@@ -406,7 +409,7 @@ class Operator(Value, ABC):
     def _require_bits(self) -> None:
         if self.packed_bits is None:
             other = "use wave='square' or skl.features.waves.QuantizedCosine(bits), without subsample"
-            raise ValueError(f"this operator's features are not single bits, nor a few: {other}")
+            raise ValueError(f"this operator's features cannot be packed into bits: {other}")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
@@ -414,13 +417,6 @@ class Operator(Value, ABC):
         if self.columns is None and isinstance(rows.columns, SchemaColumns):
             raise ValueError("the rows are encoded by a schema that the operator lacks: give it to design, too")
         return rows if self.columns is None else rows.only(self.columns)
-
-    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, PrivacyUnit | None]:
-        """The data's rows or, where units are given, at most so many of each."""
-        if unit is not None or most is not None:
-            data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
-        rows = self._source(data, nulls)
-        return rows, PrivacyUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
 
     def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
         """The integers of each row, block by block; the first block is empty."""
