@@ -26,10 +26,12 @@ def test_the_bar_fits_into_80_columns(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 5.0 * next(clock)))
     console = Console(file=drawn, width=80, force_terminal=True, color_system=None)
-    with progress._bar(source, console, "sketching") as advance:
+    read = progress.Progress(source)
+    with progress._bar(read, console, "sketching") as show:
         for _ in range(8):
             source.bytes_read += 200_000_000
-            advance(12_345_678)
+            read.rows += 12_345_678
+            show()
     last = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", drawn.getvalue()).replace("\r", "\n").strip().splitlines()[-1]
     assert re.search(r"98,765,424 rows, 1.6 GB, [\d,]+ rows/s (\d:\d\d:\d\d|-:--:--)$", last), last
     assert len(last) <= 80

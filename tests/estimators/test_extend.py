@@ -132,7 +132,7 @@ def test_a_foreign_operator_goes_to_the_rows_of_dask():
 def test_a_foreign_operator_is_released_when_it_has_said_enough():
     with pytest.raises(ValueError, match=r"PositiveCounts has no known bound.*add_remove_sensitivity"):
         skl.privatize(PositiveCounts(3).with_origin("declared").sketch(ROWS), epsilon=1.0)
-    with pytest.raises(ValueError, match="nobody has said whether the numbers of this PrivatePositiveCounts"):
+    with pytest.raises(ValueError, match="it is not known whether the numbers of this PrivatePositiveCounts"):
         skl.privatize(PrivatePositiveCounts(3).sketch(ROWS), epsilon=1.0)
     sketch = PrivatePositiveCounts(3).with_origin("declared").sketch(ROWS)
     assert skl.privatize(sketch, epsilon=1.0).ledger.design == "declared"

@@ -209,7 +209,7 @@ def test_private_sketches_are_learned_from():
         skl.extend.DesignSample(X[:3000], True, None), np.random.default_rng(0), bounds=(-40, 60)
     )
     clipping = skl.features.concatenate([replace(part, outside="clip") for part in operator.parts])
-    with pytest.raises(ValueError, match="nobody has said whether the numbers of this Concatenated were taken from"):
+    with pytest.raises(ValueError, match="it is not known whether the numbers of this Concatenated were taken from"):
         skl.privatize(clipping.sketch(X[:100]), epsilon=1.0)
     exact = clipping.with_origin("sample").sketch(X)
     with pytest.raises(ValueError, match="designed on a sample of rows"):
@@ -241,7 +241,7 @@ X0 = mixed(("uniform", "sine"), 1000)[0]
         (lambda: skl.design(X0, task="ica").sketch(X0 * 1e4), r"column \d is .* beyond the bound"),
         (
             lambda: skl.features.CumulantFeatures(2, unmixing=[[1.0]], frequencies=[1.0], bound=1.0),
-            "must have 2 numbers, not 1",
+            "must be a list of 2 numbers",
         ),
         (lambda: skl.features.CumulantFeatures(1, unmixing=[[0.0]], frequencies=[1.0], bound=1.0), "none of zeros"),
         (lambda: skl.features.CumulantFeatures(1, unmixing=[[1.0]], frequencies=[-1.0], bound=1.0), "positive"),

@@ -292,7 +292,7 @@ def test_histograms_have_their_share_of_the_budget():
     ("bins", "message"),
     [
         (skl.design(ROWS, n_components=2).part(skl.features.Histograms), "designed on a sample of rows"),
-        (bins_of_rows(ROWS), "nobody has said whether the numbers of this Concatenated were taken from the rows"),
+        (bins_of_rows(ROWS), "it is not known whether the numbers of this Concatenated were taken from the rows"),
     ],
 )
 def test_bins_of_a_sample_tell_about_its_rows(bins, message):

@@ -219,7 +219,7 @@ def test_reduction_keeps_the_components_that_lie_apart():
         ({"covariances": "tied"}, "must be 'diag' or 'full'"),
         ({"components": ""}, "components must be"),
         ({"components": "AAAA"}, "components must be"),
-        ({"ridge": (1.0,)}, "ridge must be 5 variances"),
+        ({"ridge": (1.0,)}, "ridge must be a list of 5 numbers"),
         ({"outside": "refuse"}, "clip rows"),
         ({"bound": (1e-40,) * 5}, "beyond what float32"),
     ],

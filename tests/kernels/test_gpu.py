@@ -401,7 +401,7 @@ def test_what_can_go_wrong(processor, wish, sentence):
     with pytest.raises(gpu.DeviceError, match=sentence):
         operator.sketch(rows, device="cuda")
     if wish != "full":
-        with pytest.warns(UserWarning, match="the processor goes on"):
+        with pytest.warns(UserWarning, match="continuing on the processor"):
             assert operator.sketch(rows, device="auto") == operator.sketch(rows)
 
 
@@ -425,7 +425,7 @@ def test_no_driver(monkeypatch):
     operator, rows = features(3, 40), np.zeros((5, 3))
     with pytest.raises(gpu.DeviceError, match="no NVIDIA driver is installed"):
         operator.sketch(rows, device="cuda")
-    with pytest.warns(UserWarning, match="no NVIDIA driver is installed; the processor goes on"):
+    with pytest.warns(UserWarning, match="no NVIDIA driver is installed; continuing on the processor"):
         assert operator.sketch(rows, device="auto") == operator.sketch(rows)
 
 

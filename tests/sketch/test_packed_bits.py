@@ -140,9 +140,9 @@ def test_what_cannot_be_packed():
         skl.features.FourierFeatures(D, 60, law=Gaussian(1.0), wave="square", subsample=20),
         skl.features.SecondMoments(D, bound=100.0),
     ):
-        with pytest.raises(ValueError, match="not single bits, nor a few: use wave"):
+        with pytest.raises(ValueError, match="cannot be packed into bits: use wave"):
             operator.pack(ROWS)
-        with pytest.raises(ValueError, match="not single bits, nor a few: use wave"):
+        with pytest.raises(ValueError, match="cannot be packed into bits: use wave"):
             skl.Sketch(operator).update_packed(bits)
     with pytest.raises(ValueError, match="have 100 bits, but this operator gives 128"):
         OPERATORS["real"].sketch_packed(bits)

@@ -75,7 +75,7 @@ def _whole(digits: str) -> int:
 
 
 # Private sketches have a format number of their own, so that older readers do not take them for exact ones; and so
-# have those with rows, so that nobody passes rows on without knowing; and those of units, with rows or without, which
+# have those with rows, so that rows are not passed on unknowingly; and those of units, with rows or without, which
 # an older version would release as if rows were to be protected.
 FORMAT, PRIVATE, WITH_ROWS, WITH_UNITS = 1, 2, 3, 4
 #: format number, the field that only such files have, and what the number says

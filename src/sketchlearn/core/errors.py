@@ -92,8 +92,8 @@ class SketchlearnError(Exception):
         self.parameter = Parameter(parameter) if isinstance(parameter, str) else parameter
 
     def __str__(self) -> str:
-        told = self.what if self.parameter is None else f"{self.parameter} {self.what}"
-        return f"{told}: {self.remedy}" if self.remedy else told
+        wrong = self.what if self.parameter is None else f"{self.parameter} {self.what}"
+        return f"{wrong}: {self.remedy}" if self.remedy else wrong
 
 
 class InvalidValueError(SketchlearnError, ValueError):

@@ -31,6 +31,6 @@ def checked_entries(rows: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str,
     last = START
     for entry, previous, digest in rows:
         if previous != last or digest != link(last, entry):
-            raise BrokenChainError("its log does not fit together any more")
+            raise BrokenChainError("its log was changed: an entry does not follow from the one before it")
         last = digest
         yield entry, digest

@@ -91,11 +91,12 @@ class CostlyFileError(FormatError):
     """Loading a file would take too long, or too much memory."""
 
 
+@dataclass
 class _File:
     """The cost of loading one file so far."""
 
-    def __init__(self, limited: bool) -> None:
-        self.spent, self.limited = Cost(), limited
+    limited: bool = True
+    spent: Cost = Cost()
 
 
 _loaded: ContextVar[_File | None] = ContextVar("the file that is being loaded", default=None)
@@ -119,19 +120,18 @@ def check_cost(what: str, cost: Cost, left: Cost | None = None) -> None:
 
     `left` is the cost that remains afterwards, if memory is freed.
     """
-    file = _loaded.get() or _File(limited=True)
+    file = _loaded.get() or _File()
     total = file.spent + cost
     file.spent = total if left is None else file.spent + left
-    seconds, megabytes = total.seconds, total.megabytes
-    if (seconds > MOST_SECONDS or megabytes > MOST_MEGABYTES) and file.limited and not _trusting():
-        needs = f"{what} would take about {_shown(seconds)} seconds and {_shown(megabytes)} MB"
+    if not _affordable(total) and file.limited and not _trusting():
+        needs = f"{what} would take about {_shown(total.seconds)} seconds and {_shown(total.megabytes)} MB"
         allowed = f"{_shown(MOST_SECONDS)} s and {_shown(MOST_MEGABYTES)} MB are allowed"
         raise CostlyFileError(f"{needs}, but {allowed}: {_REMEDY}")
 
 
 def check_size(n_bytes: int) -> None:
     """Raises an error if a file is too large."""
-    file = _loaded.get() or _File(limited=True)
+    file = _loaded.get() or _File()
     if n_bytes > 1e6 * MOST_FILE_MEGABYTES and file.limited and not _trusting():
         raise CostlyFileError(f"it is larger than the {_shown(MOST_FILE_MEGABYTES)} MB that are allowed: {_REMEDY}")
 
@@ -171,7 +171,7 @@ def text_cost(text: bytes) -> Cost:
 
 
 def tensor_cost(n_bytes: int) -> Cost:
-    """The cost of reading and digesting arrays of so many bytes, and of checking that records can add up to them."""
+    """The cost of reading, digesting and checking arrays of this size."""
     return Cost.of_numbers(n_bytes, bytes_each=TENSOR_COPIES, operations_each=4)
 
 

@@ -42,7 +42,7 @@ LEAST_PLAIN = 1e-6  # smaller numbers have too many zeros to be counted, and kee
 
 
 def in_digits(value: float, digits: int = 4) -> str:
-    """A number rounded to so many digits, without trailing zeros.
+    """A number rounded to this many digits, without trailing zeros.
 
     >>> in_digits(24213.7), in_digits(0.5), in_digits(-1234567.8, 3), in_digits(0.00012346)
     ('24,210', '0.5', '-1,230,000', '0.0001235')

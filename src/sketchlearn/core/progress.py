@@ -28,6 +28,7 @@ class Progress:
     source: Read
     rows: int = 0
     began: float = field(default_factory=lambda: time.monotonic())
+    shown: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def total(self) -> int | None:
@@ -98,14 +99,19 @@ def row_bar(source: Read, shown: bool, doing: str = "sketching") -> Iterator[Cal
         return
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console, progress = Console(stderr=True), Progress(source)
     drawn = console.is_terminal or console.is_jupyter
-    with _bar(source, console, doing) if drawn else _lines(source, doing) as advance:
+    with _bar(progress, console, doing) if drawn else _lines(progress, doing) as show:
+
+        def advance(more: int) -> None:
+            progress.rows += more
+            show()
+
         yield advance
 
 
 @contextmanager
-def _bar(source: Read, console: Any, doing: str) -> Iterator[Callable[[int], None]]:
+def _bar(progress: Progress, console: Any, doing: str) -> Iterator[Callable[[], None]]:
     from rich import progress as rich
 
     # the bar takes the remaining width: one of 40 columns cut the remaining time in terminals of 80
@@ -116,32 +122,18 @@ def _bar(source: Read, console: Any, doing: str) -> Iterator[Callable[[int], Non
         rich.TextColumn("{task.fields[words]}"),
         rich.TimeRemainingColumn(),
     )
-    progress = Progress(source)
     with rich.Progress(*columns, console=console, expand=True) as bar:
         task = bar.add_task("", total=progress.total, words="")
-
-        def advance(more: int) -> None:
-            progress.rows += more
-            bar.update(task, completed=progress.done, words=progress.in_words)
-
-        yield advance
+        yield lambda: bar.update(task, completed=progress.done, words=progress.in_words)
 
 
 @contextmanager
-def _lines(source: Read, doing: str) -> Iterator[Callable[[int], None]]:
-    progress = Progress(source)
-    last = progress.began
+def _lines(progress: Progress, doing: str) -> Iterator[Callable[[], None]]:
+    def show(least_seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        if time.monotonic() - progress.shown >= least_seconds:
+            progress.shown = time.monotonic()
+            percent = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
+            print(f"{doing}: {percent}{progress.in_words}", file=sys.stderr, flush=True)
 
-    def write() -> None:
-        percent = f"{100 * progress.done / progress.total:.0f} %, " if progress.total else ""
-        print(f"{doing}: {percent}{progress.in_words}", file=sys.stderr, flush=True)
-
-    def advance(more: int) -> None:
-        nonlocal last
-        progress.rows += more
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            write()
-
-    yield advance
-    write()
+    yield show
+    show(0.0)

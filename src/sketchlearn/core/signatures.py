@@ -58,10 +58,8 @@ def check_signature(data: bytes, description: dict[str, Any], trusted: frozenset
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(value), content)
     except (ValueError, _cryptography("exceptions").InvalidSignature):
-        raise FormatError(
-            "its signature does not match: it was changed after it was signed, or not signed by that key; get it again "
-            "from whoever signed it"
-        ) from None
+        changed = "it was changed after it was signed, or not signed by that key"
+        raise FormatError(f"its signature does not match: {changed}; get it again from whoever signed it") from None
     if trusted is not None and key not in trusted:
         raise FormatError(f"it is signed by the key {key}, which is not trusted: ask its sender whose key that is")
 
@@ -115,10 +113,10 @@ def write_keys(name: str | os.PathLike[str]) -> str:
     private = _ed25519().Ed25519PrivateKey.generate()
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     digits = _digits(private.public_key())
-    files = {".key": (private.private_bytes(*form), 0o600), ".pub": (f"{digits}\n".encode(), 0o644)}
+    files = ((".key", private.private_bytes(*form), 0o600), (".pub", f"{digits}\n".encode(), 0o644))
     written: list[str] = []
     try:
-        for ending, (data, mode) in files.items():
+        for ending, data, mode in files:
             path = os.fspath(name) + ending
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 written.append(path)
@@ -162,9 +160,7 @@ def _key_in_pem(path: str | os.PathLike[str], kind: str, wanted: type) -> Any:
     if isinstance(found, wanted):
         return found
     ending = ".key" if kind == "private" else ".pub"
-    raise ValueError(
-        f"{os.fspath(path)} has no {kind} ed25519 key: give the {ending} file that sketchlearn keygen writes"
-    )
+    raise ValueError(f"{os.fspath(path)} has no {kind} ed25519 key: give the {ending} file of sketchlearn keygen")
 
 
 def _file_of_key(path: str | os.PathLike[str]) -> bytes:
@@ -188,8 +184,7 @@ def _is_hexadecimal(text: Any, length: int) -> bool:
 
 
 def _digits(public: Any) -> str:
-    digits: str = public.public_bytes_raw().hex()
-    return digits
+    return str(public.public_bytes_raw().hex())
 
 
 def _cryptography(module: str) -> Any:

@@ -14,7 +14,7 @@ import json
 import math
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -75,19 +75,16 @@ class Value:
     @classmethod
     def _from_form(cls, form: Any, depth: int) -> Self:
         """The value of a form at this depth in other forms."""
+        name = cls.__name__
         if depth > MOST_NESTED_FORMS:
-            raise ValueError(
-                f"its operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels"
-            )
+            raise ValueError(f"operators and distributions are nested too deeply: at most {MOST_NESTED_FORMS} levels")
         if not isinstance(form, dict) or not isinstance(form.get("type"), str):
-            raise ValueError(
-                f"expected the JSON form of an operator, law or wave ({cls.__name__}): an object with a type"
-            )
+            raise ValueError(f"expected the JSON form of an operator, law or wave ({name}): an object with a type")
         kind = Value._classes.get(form["type"])
         fields = getattr(kind, "__dataclass_fields__", None)
         if kind is None or not issubclass(kind, cls) or inspect.isabstract(kind) or fields is None:
-            raise ValueError(f"{shortened(form['type'])} is not the type of any {cls.__name__} that this version knows")
-        return kind._build({name: _value(item, depth) for name, item in form.items() if name != "type"})
+            raise ValueError(f"{shortened(form['type'])} is not the type of any {name} that this version knows")
+        return kind._build({key: _value(item, depth) for key, item in form.items() if key != "type"})
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -163,7 +160,7 @@ def shortened(item: Any, length: int = 60) -> str:
 
 
 def _beginning(item: Any, length: int) -> Any:
-    """An item cut to its first so many characters, items and keys."""
+    """An item cut to its first `length` characters, items and keys."""
     if type(item) is str:
         return item[:length]
     if type(item) in (list, tuple):
@@ -184,27 +181,31 @@ def finite_floats(x: Any) -> bool:
     return isinstance(x, tuple) and set(map(type, x)) == {float} and all(map(math.isfinite, x))
 
 
+def choice(name: str, x: Any, *words: str) -> str:
+    """`x`, if it is one of these words."""
+    if not isinstance(x, str) or x not in words:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, words))}, not {shortened(x)}")
+    return x
+
+
 def truth(name: str, x: Any) -> bool:
     """`x` as a bool, if it is True or False (NumPy's included)."""
     if not isinstance(x, bool | np.bool_):
-        raise InvalidValueError(
-            f"must be {either('True or False', 'true or false')}, not {shortened(x)}", parameter=name
-        )
+        words = either("True or False", "true or false")
+        raise InvalidValueError(f"must be {words}, not {shortened(x)}", parameter=name)
     return bool(x)
 
 
 def number(name: str, x: Any) -> float:
     """`x` as a float, if it is a finite number."""
-    value = _float(x)
-    if not math.isfinite(value):
+    if not math.isfinite(value := _float(x)):
         raise InvalidValueError(f"must be a finite number, not {shortened(x)}", parameter=name)
     return value
 
 
 def positive(name: str, x: Any) -> float:
     """`x` as a float, if it is a positive finite number."""
-    value = _float(x)
-    if not 0 < value < math.inf:
+    if not 0 < (value := _float(x)) < math.inf:
         raise InvalidValueError(f"must be a positive number, not {shortened(x)}", parameter=name)
     return value
 
@@ -217,6 +218,17 @@ def _float(x: Any) -> float:
         with contextlib.suppress(OverflowError):
             return float(x)
     return math.nan
+
+
+def floats(
+    name: str, values: Any, count: int | None = None, check: Callable[[str, Any], float] = number
+) -> tuple[float, ...]:
+    """The numbers of a list, each of them checked: `count`, or at least one."""
+    found = tuple(check(name, value) for value in listed(values))
+    if not found or count not in (None, len(found)):
+        wanted = "numbers" if count is None else f"{count} numbers"
+        raise ValueError(f"{name} must be a list of {wanted}, not {shortened(values)}")
+    return found
 
 
 def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:

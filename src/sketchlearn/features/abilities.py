@@ -9,43 +9,30 @@ from sketchlearn.sketch.sums import Sketch
 
 
 class Ability(Enum):
-    """A kind of answers; its value is the features that give them, and what is learned from those."""
+    """A kind of answers: the features that give them, what is learned from those, and the task of a design for it."""
 
     CLUSTERS = "Fourier features or cells", "clusters"
-    MIXTURES = "Fourier features or expected statistics", "mixtures"
+    MIXTURES = "Fourier features or expected statistics", "mixtures", "mixture"
     COMPARISONS = "Fourier features", "comparisons of two sketches"
     DENSITIES = "Fourier features", "densities"
     MARGINALS = "histograms", "marginal distributions"
     PROFILES = "cells", "profiles of clusters"
     MOMENTS = "second moments", "principal components, regressions and classes"
-    PROJECTED_COMPONENTS = "random projections beside column moments", "a few principal components"
-    INDEPENDENT_COMPONENTS = "second moments beside cumulant features", "independent components"
-    SUBSPACES = "fourth moments", "subspace clusters"
-    KERNEL_REGRESSIONS = "features' products with the target", "kernel regressions"
+    PROJECTED_COMPONENTS = "random projections beside column moments", "a few principal components", "moments"
+    INDEPENDENT_COMPONENTS = "second moments beside cumulant features", "independent components", "ica"
+    SUBSPACES = "fourth moments", "subspace clusters", "subspaces"
+    KERNEL_REGRESSIONS = "features' products with the target", "kernel regressions", "kernel"
 
-    @property
-    def answers(self) -> str:
-        """What is learned from a sketch with this ability."""
-        found: str = self.value[1]
-        return found
+    def __init__(self, features: str, answers: str, task: str | None = None) -> None:
+        self.features, self.answers, self.task = features, answers, task
 
     @property
     def made(self) -> str:
         """How a sketch with this ability is made."""
-        task = _TASKS.get(self)
         if self is Ability.MOMENTS:
             return either("skl.features.SecondMoments", "sketchlearn design --task moments")
-        given: dict[str, object] = {"n_components": 10} if task is None else {"task": task}
+        given: dict[str, object] = {"task": self.task} if self.task else {"n_components": 10}
         return called("skl.design", "sample", **given)
-
-
-_TASKS = {
-    Ability.MIXTURES: "mixture",
-    Ability.PROJECTED_COMPONENTS: "moments",
-    Ability.INDEPENDENT_COMPONENTS: "ica",
-    Ability.SUBSPACES: "subspaces",
-    Ability.KERNEL_REGRESSIONS: "kernel",
-}
 
 
 def part_with(sketch: Sketch, ability: Ability) -> Sketch | None:
@@ -58,7 +45,7 @@ def needed_part(sketch: Sketch, ability: Ability, task: str) -> Sketch:
     part = part_with(sketch, ability)
     if part is None:
         found = either(f"is of {type(sketch.operator).__name__}", "has none")
-        raise InvalidValueError(f"{task} needs a sketch of {ability.value[0]} ({ability.made}), but the sketch {found}")
+        raise InvalidValueError(f"{task} needs a sketch of {ability.features} ({ability.made}), but the sketch {found}")
     if not part.units:
         raise ValueError("the sketch is empty: add records before learning from it")
     return part

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Integers
+from sketchlearn.core.arrays import Integers, Rows, Weights
 from sketchlearn.core.progress import row_bar
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import NONE_BAD, Device, Memory, Room, Stream, devices
-from sketchlearn.kernels.gpu.plans import packed_words
-from sketchlearn.kernels.gpu.rows import DevicePlan, DeviceRows, Search, downloaded, host_rows
+from sketchlearn.kernels.gpu.plans import Search, packed_words
+from sketchlearn.kernels.gpu.rows import DevicePlan, DeviceRows, downloaded, host_rows
 from sketchlearn.rows.source import gpu_rows
 from sketchlearn.rows.source_base import Block, Source, check_width
 from sketchlearn.rows.weights import weight_units
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.bits import PackedBits, PrivateBits, RandomisedResponse
 from sketchlearn.sketch.ledger import ASSUMED, DECLARED, RANDOMISED_RESPONSE, REPLACE, Ledger
-from sketchlearn.sketch.priority_sample import KeptRows, RowKeeper
+from sketchlearn.sketch.priority_sample import RowKeeper
 from sketchlearn.sketch.sums import Release, Sketch, check_room
 
 if TYPE_CHECKING:
     from sketchlearn.features.operator import Operator
 
-SLOTS_PER_DEVICE = 2  # blocks that are on their way through one GPU: one is copied while the other one is summed
+SLOTS_PER_DEVICE = 2  # one block is copied to the GPU while the other one is summed
 ROWS_PER_BLOCK = 1 << 24  # of rows that are on a GPU already
 
 
@@ -42,49 +42,32 @@ class ProcessorSums:
         self.sums, self.clipped = np.zeros(operator.n_sums, np.int64), 0
         self.keeper = None if operator.keeping is None else RowKeeper(operator.keeping)
 
-    @property
-    def kept(self) -> KeptRows | None:
-        return None if self.keeper is None else self.keeper.kept
-
-    def add(self, block: Any, weights: Integers | None, bits: int) -> None:
+    def add(self, block: Block, weights: Weights, bits: int) -> None:
         """Adds the rows of a block, of weights in steps of 2^-bits."""
         self._add_features(self._operator, block, weights, self.sums)
         if self.keeper is not None:
             self.keeper.add(block.rows, weights, bits, self._threads)
 
-    def _add_features(self, part: Operator, block: Block, weights: Integers | None, sums: Integers) -> None:
-        """Adds what the operator, or a part of it, computes of a block's rows."""
+    def _add_features(self, part: Operator, block: Block, weights: Weights, sums: Integers) -> None:
+        """Adds a block's integers of the operator, or of a part of it."""
         bad, clipped = part.add_counted(block.rows, weights, self._threads, sums)
         self._operator.accept(block, bad)
         self.clipped += clipped
 
     def finish(self) -> None:
-        """All blocks have come."""
+        """Adds what is still being computed."""
 
 
-@dataclass(frozen=True)
-class GpuBlock:
-    """Rows that are on a GPU already, from row `start` on."""
-
-    rows: DeviceRows
-    start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.rows)
-
-    @property
-    def which(self) -> slice:
-        return slice(self.start, self.end)
-
-    def downloaded(self) -> Block:
-        return Block(downloaded(self.rows), self.start)
-
-
-def gpu_blocks(rows: DeviceRows) -> Iterator[GpuBlock]:
-    """The rows of an array on a GPU, some at a time."""
+def gpu_blocks(rows: DeviceRows) -> Iterator[Any]:
+    """Blocks whose rows are on a GPU already."""
     for first in range(0, len(rows), ROWS_PER_BLOCK):
-        yield GpuBlock(rows[first : first + ROWS_PER_BLOCK], first)
+        own: Any = rows[first : first + ROWS_PER_BLOCK]
+        yield Block(own, first)
+
+
+def on_processor(block: Block) -> Block:
+    """The block, copied from the GPU if its rows are there."""
+    return replace(block, rows=downloaded(block.rows)) if isinstance(block.rows, DeviceRows) else block
 
 
 class _Slot:
@@ -93,16 +76,16 @@ class _Slot:
     def __init__(self, owner: Device, operator: Operator) -> None:
         self.device, self.stream, self._operator = owner, Stream(owner), operator
         self.sums, self.bad = Memory(8 * operator.n_sums, owner), Memory(8, owner)
-        self.work: tuple[Any, Integers | None, Any] | None = None
+        self.work: tuple[Block, Integers | None, Any] | None = None
         self._room = Room(owner)
 
     @cached_property
     def plans(self) -> list[DevicePlan | None]:
-        """What computes each part; those of the second slot are made while the first one is at work."""
+        """The plan of each part; those of the second slot are made while the first one computes."""
         return [part.device_plan(self.device) for part in self._operator.side_by_side]
 
-    def uploaded(self, rows: NDArray[Any]) -> DeviceRows:
-        """Rows on their way to the GPU: pinned memory is copied while others are summed, and other memory soon."""
+    def uploaded(self, rows: Rows) -> DeviceRows:
+        """Rows that are being copied to the GPU; pinned memory is copied while other rows are summed."""
         room = self._room.of(rows.nbytes)
         with self.device.current():
             self.stream.upload(room.address, rows.ctypes.data, rows.nbytes)
@@ -112,7 +95,7 @@ class _Slot:
 class DeviceSums(ProcessorSums):
     """Sums on GPUs, of the parts of an operator that have kernels there; the processor does the others.
 
-    A block with a row that a kernel refuses is summed by the processor instead: it says which row, or moves it.
+    A block with a row that a kernel refuses is summed by the processor instead, which names the row or clips it.
     """
 
     def __init__(self, operator: Operator, rows: Source, owners: list[Device], slots: int, threads: int) -> None:
@@ -125,20 +108,20 @@ class DeviceSums(ProcessorSums):
 
     @property
     def sees_every_value(self) -> bool:
-        """Whether kernels look at all values: they refuse missing ones, so that nobody else needs to."""
+        """Whether kernels check all values for missing ones, so that the processor need not."""
         plans = self._slots[0].plans
         return None not in plans and any(plan is not None and plan.sees_all_columns for plan in plans)
 
-    def add(self, block: Any, weights: Integers | None, bits: int) -> None:
-        slot = self._slots[self._turn]
+    def add(self, block: Block, weights: Weights, bits: int) -> None:
+        slot, given = self._slots[self._turn], block.rows
         self._turn = (self._turn + 1) % len(self._slots)
         self._take(slot)
-        if isinstance(block, GpuBlock) and block.rows.device is not slot.device:
-            slot = next(own for own in self._slots if own.device is block.rows.device)
+        if isinstance(given, DeviceRows) and given.device is not slot.device:
+            slot = next(own for own in self._slots if own.device is given.device)
             self._take(slot)
-        if len(block.rows) == 0:
+        if len(given) == 0:
             return
-        rows = block.rows if isinstance(block, GpuBlock) else slot.uploaded(block.rows)
+        rows = given if isinstance(given, DeviceRows) else slot.uploaded(given)
         own_weights = None if weights is None else slot.device.copy(weights)
         slot.work = (block, weights, (rows, own_weights))
         with slot.device.current():
@@ -151,8 +134,8 @@ class DeviceSums(ProcessorSums):
         if self.keeper is not None:
             self._keep(self.keeper, block, rows, weights, bits)
 
-    def _keep(self, keeper: RowKeeper, block: Any, rows: DeviceRows, weights: Integers | None, bits: int) -> None:
-        if not isinstance(block, GpuBlock):
+    def _keep(self, keeper: RowKeeper, block: Block, rows: DeviceRows, weights: Weights, bits: int) -> None:
+        if not isinstance(block.rows, DeviceRows):
             keeper.add(block.rows, weights, bits, self._threads)
             return
         number = rows.device.number
@@ -165,7 +148,7 @@ class DeviceSums(ProcessorSums):
             keeper.add_piece(found, own, bits, self._threads)
 
     def _take(self, slot: _Slot) -> None:
-        """Waits for what a slot has to do, and adds it."""
+        """Waits for a slot's work, and adds its sums."""
         if slot.work is None:
             return
         block, weights, _ = slot.work
@@ -175,8 +158,8 @@ class DeviceSums(ProcessorSums):
             slot.stream.read(bad, slot.bad.address)
         slot.work = None
         refused = int(bad[0]) != NONE_BAD
-        if isinstance(block, GpuBlock) and (refused or None in slot.plans):
-            block = block.downloaded()
+        if refused or None in slot.plans:
+            block = on_processor(block)
         if refused:
             self._rows.refuse_gaps(block)
             self._add_features(self._operator, block, weights, self.sums)
@@ -194,7 +177,7 @@ class DeviceSums(ProcessorSums):
 def sum_of_rows(
     operator: Operator,
     rows: Source,
-    weights: Integers | None,
+    weights: Weights,
     bits: int,
     threads: int,
     wanted: str | None,
@@ -206,7 +189,7 @@ def sum_of_rows(
     if there is not None:
         check_width(there.shape[1], operator.n_features)
         if there.device not in owners:
-            where = f"the rows are on GPU {there.device.number}, which is not the device that was asked for"
+            where = f"the rows are on GPU {there.device.number}, which is not the requested device"
             raise ValueError(f"{where}: leave out device, or copy them there")
     slots = SLOTS_PER_DEVICE if there is None else 1  # rows that are there need not be copied
     summed = DeviceSums(operator, rows, owners, slots, threads) if owners else ProcessorSums(operator, threads)
@@ -221,8 +204,7 @@ def sum_of_rows(
             check_room(operator, units, bits)
             summed.add(block, part, bits)
             if block.start == 0 and len(block.rows):
-                first = block.rows[:100]
-                operator.warn_of_noise(downloaded(first) if isinstance(first, DeviceRows) else first)
+                operator.warn_of_noise(on_processor(replace(block, rows=block.rows[:100])).rows)
             advance(block.end - block.start)
         summed.finish()
     return units, summed
@@ -244,9 +226,9 @@ def packed_rows(operator: Operator, rows: Source, n_bits: int, threads: int) -> 
     for block in gpu_blocks(there):
         words = packed_words(writer, block.rows, n_bits)
         if words is None:  # a row is outside the domain: the processor says which
-            on_processor = block.downloaded()
-            rows.refuse_gaps(on_processor)
-            words = packed(on_processor)
+            block = on_processor(block)
+            rows.refuse_gaps(block)
+            words = packed(block)
         found.append(words)
     return np.concatenate(found)
 
@@ -330,22 +312,16 @@ def sketch_of_bits(operator: Operator, bits: Any, sample_weight: Any) -> Sketch:
         if sample_weight is not None or not len(bits):
             raise ValueError("a private sketch is of at least one reading, and each counts once: leave out weights")
         return Release(operator.without_keeping(), bits.sums(), len(bits), ledger_of(bits, operator.origin))
-    if operator.add_remove_sensitivity() == Sensitivity.of_integers(
-        operator.n_sums, operator.largest_contribution
-    ):  # of any bits
+    any_bits = Sensitivity.of_integers(operator.n_sums, operator.largest_contribution)
+    if operator.add_remove_sensitivity() == any_bits:
         weights, units, notes = _weighed(operator, len(bits), sample_weight)
         return Sketch(operator.without_keeping(), unpacked_integers(bits.sums(weights), n_bits), units, **notes)
-    return _sketch_of_clipped(
+    return sketch_of_clipped(
         operator, len(bits), lambda some: unpacked_integers(bits[some].signs(), n_bits), sample_weight
     )
 
 
-def sketch_of_integers(operator: Operator, integers: Integers, sample_weight: Any) -> Sketch:
-    """The sketch of rows whose integers are given, (rows, n_sums)."""
-    return _sketch_of_clipped(operator, len(integers), integers.__getitem__, sample_weight)
-
-
-def _sketch_of_clipped(
+def sketch_of_clipped(
     operator: Operator, n_rows: int, integers_of: Callable[[slice], NDArray[Any]], sample_weight: Any
 ) -> Sketch:
     """The sketch of rows whose integers a function gives, each held to what a record may contribute."""

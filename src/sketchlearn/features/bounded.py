@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import either
-from sketchlearn.core.values import listed, positive, shortened, whole
+from sketchlearn.core.values import choice, listed, positive, shortened, whole
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
 from sketchlearn.sketch.priority_sample import check_keeping
@@ -49,30 +51,16 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     """A center as n_features finite numbers of this precision, or None for the origin."""
     if center is None:
         return None
-    message = f"center must be {n_features} finite numbers"
-    if isinstance(center, tuple | list) and not all(issubclass(kind, numbers.Real) for kind in set(map(type, center))):
-        raise ValueError(message)  # an array of words would have room for the longest in each place
-    try:
-        values = np.asarray(center)
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if isinstance(center, np.ma.MaskedArray) or values.dtype.kind not in "fiu" or values.shape != (n_features,):
-        raise ValueError(message)
-    with np.errstate(all="ignore"):
-        values = values.astype(dtype).astype(np.float64) + 0.0  # no negative zeros: equal centers have equal bytes
-    if not np.all(np.isfinite(values)):
-        raise ValueError(message)
-    return tuple(values.tolist()) if np.any(values) else None
-
-
-def check_units(units: Any, n_features: int) -> tuple[float, ...] | None:
-    """The units of squared errors, one positive number per column, or None for the columns as they are."""
-    if units is None:
-        return None
-    found = tuple(positive("units", unit) for unit in listed(units))
-    if len(found) != n_features:
-        raise ValueError(f"units must be {n_features} positive numbers, not {shortened(units)}")
-    return found
+    kinds = set(map(type, center)) if isinstance(center, tuple | list) else set()
+    # an array of words would have room for the longest in each place
+    if all(issubclass(kind, numbers.Real) for kind in kinds) and not isinstance(center, np.ma.MaskedArray):
+        with contextlib.suppress(TypeError, ValueError), np.errstate(all="ignore"):
+            values = np.asarray(center)
+            if values.dtype.kind in "fiu" and values.shape == (n_features,):
+                values = values.astype(dtype).astype(np.float64) + 0.0  # equal centers have equal bytes: no -0.0
+                if np.all(np.isfinite(values)):
+                    return tuple(values.tolist()) if np.any(values) else None
+    raise ValueError(f"center must be {n_features} finite numbers")
 
 
 class Centred(Operator):
@@ -94,6 +82,7 @@ class Centred(Operator):
 
 
 REFUSE, CLIP = "refuse", "clip"
+VALUE_BITS = 22  # of a value within the bound, in kernels of cells, directions and mixtures
 FIXED_POINT = 2**30  # One unit of a feature, in the integers of a sketch of a boxed operator.
 LARGEST_BOUND = 1e150  # Products of two larger values could overflow.
 SMALLEST_BOUND = 1e-300  # Factors of 2^22 over smaller bounds could overflow.
@@ -109,10 +98,10 @@ class Bounded(Centred):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_outside(self.outside)
+        choice("outside", self.outside, REFUSE, CLIP)
 
     @abstractmethod
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows the kernel would refuse for the bound's sake."""
 
     @abstractmethod
@@ -123,13 +112,13 @@ class Bounded(Centred):
     def data_dependent_errors(self) -> bool:
         return self.outside == REFUSE
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.outside == REFUSE:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
             return np.asarray(self._is_outside(rows) & np.all(np.isfinite(rows), axis=1))
 
-    def within(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def within(self, rows: Rows) -> NDArray[Any]:
         """The rows, those outside moved onto the bound; values that are not finite stay, to be refused."""
         far = self.beyond(rows)
         if not far.any():
@@ -147,6 +136,7 @@ class Bounded(Centred):
 class Boxed(Bounded):
     """An operator with a bound of each column's distance from the center."""
 
+    largest_contribution = FIXED_POINT
     n_features: int
     _: KW_ONLY
     bound: tuple[float, ...]
@@ -162,9 +152,7 @@ class Boxed(Bounded):
         if len(bounds) != self.n_features:
             raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
         if max(bounds) > LARGEST_BOUND:
-            raise ValueError(
-                f"bound {max(bounds)!r} is too large: products of two values would overflow. Rescale the data"
-            )
+            raise ValueError(f"bound {max(bounds)!r}: products of two values would overflow. Rescale the data")
         self._set(bound=bounds)
 
     @classmethod
@@ -173,22 +161,21 @@ class Boxed(Bounded):
             raise ValueError("bound must be a list of numbers, one per column")  # one would stand for thousands
         return super()._build(fields)
 
+    @property
+    def _single_scale(self) -> Single:
+        """What columns are multiplied by, less the center, in kernels of float32."""
+        return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
+
     def _check_factors(self) -> None:
-        """Refuses bounds whose inverse could overflow, where values are multiplied by it."""
         if min(self.bound) < SMALLEST_BOUND:
             raise ValueError(f"bound {min(self.bound)!r} is too small to divide by: rescale the data")
 
     def _check_single_bounds(self) -> None:
-        """Refuses bounds by which float32 could not divide factors of 2^22."""
         for bound in (min(self.bound), max(self.bound)):
             if not SMALLEST_SINGLE_BOUND <= bound <= 1 / SMALLEST_SINGLE_BOUND:
                 raise ValueError(f"bound {bound!r} is beyond what float32 can divide by: rescale the data")
 
-    @property
-    def largest_contribution(self) -> int:
-        return FIXED_POINT
-
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any(np.abs(rows.astype(np.float64) - self.middle) > np.array(self.bound), axis=1))
 
     def _moved(self, rows: Double) -> Double:
@@ -209,26 +196,23 @@ class Blockwise(Boxed):
     def _write_features(self, away: Double, features: Double) -> None:
         """Writes the features (n_sums, rows), before rounding, of rows less the center (n_features, rows)."""
 
-    def _features(self, rows: NDArray[Any]) -> tuple[Double, int]:
-        """The integers of rows, as floats of shape (n_sums, rows), and the first row beyond the bound, or -1."""
-        features = np.zeros((self.n_sums, len(rows)))
-        away = np.ascontiguousarray((self.within(rows).astype(np.float64) - self.middle).T)
-        bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
-        if np.any(bad):
-            return features, int(np.argmax(bad))
-        self._write_features(away, features)
-        return np.rint(features, out=features), -1
-
-    def _blocks(self, n_rows: int) -> list[slice]:
+    def _blocks(self, rows: Rows) -> Iterator[tuple[slice, Double, int]]:
+        """Blocks of rows, their integers as floats of shape (n_sums, rows), and the first row to refuse, or -1."""
         step = max(1, FEATURES_PER_BLOCK // self.n_sums)
-        return [slice(first, first + step) for first in range(0, n_rows, step)]
+        for first in range(0, len(rows), step):
+            block = slice(first, first + step)
+            away = np.ascontiguousarray((self.within(rows[block]).astype(np.float64) - self.middle).T)
+            features = np.zeros((self.n_sums, away.shape[1]))
+            bad = ~np.all(np.abs(away) <= np.array(self.bound)[:, None], axis=0)
+            if not np.any(bad):
+                self._write_features(away, features)
+            yield block, np.rint(features, out=features), first + int(np.argmax(bad)) if np.any(bad) else -1
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:  # noqa: ARG002
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:  # noqa: ARG002
         added = np.zeros_like(sums)
-        for block in self._blocks(len(rows)):
-            features, bad = self._features(rows[block])
+        for block, features, bad in self._blocks(rows):
             if bad >= 0:
-                return int(block.start) + bad
+                return bad
             if weights is None:
                 added += features.sum(axis=1).astype(np.int64)  # integers below 2^53: exact in any order
             else:
@@ -236,17 +220,10 @@ class Blockwise(Boxed):
         sums += added
         return -1
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        for block in self._blocks(len(rows)):
-            features, bad = self._features(rows[block])
+        for block, features, bad in self._blocks(rows):
             if bad >= 0:
-                return integers, block.start + bad
+                return integers, bad
             integers[block] = features.T
         return integers, -1
-
-
-def check_outside(outside: Any) -> None:
-    """Refuses all but the two ways to treat rows outside a bound."""
-    if not isinstance(outside, str) or outside not in (REFUSE, CLIP):
-        raise ValueError(f"outside must be 'refuse' or 'clip', not {shortened(outside)}")

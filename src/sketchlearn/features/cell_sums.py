@@ -1,17 +1,9 @@
 """Sums of all columns by Voronoi cell: a step of Lloyd's algorithm at a pilot, in one exact pass.
 
-A row counts in the cell whose point is nearest, with all of its values. In the columns themselves, by native kernels:
-
-    v = 2^22 (x - center) / bound, clipped to 2^22               x - center in the row's precision, then float32
-    cell = the first j with the least h_j - p_j . v              a chain of fused multiply-adds in float32
-
-With a radius, a step of Weiszfeld's algorithm towards the cell's geometric median, too: with a = x - p in error units,
-the sums of |a|, of 1 / max(|a|, radius), and of a / max(|a|, radius).
-
-Of many columns, the nearest point is that in a few directions of a sample. All arithmetic before the sums is then on
-whole numbers that float64 holds, v and y of `directed`, or v = round(2^22 x/|x|):
-
-    cell = the first j with the largest 2 c_j . y - c_j . c_j        at most 2^20 in size, up to 256 directions
+A row counts in the cell whose point is nearest, with all of its values. Of many columns, the nearest point is that in a
+few directions of a sample. With a radius, there is a step of Weiszfeld's algorithm towards the cell's geometric median,
+too: with a = x - p in error units, the sums of |a|, of 1 / max(|a|, radius), and of a / max(|a|, radius).
+docs/reference/arithmetic.md has every operation.
 """
 
 from __future__ import annotations
@@ -24,17 +16,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import listed, number, positive, shortened, truth, whole
+from sketchlearn.core.values import choice, floats, listed, number, positive, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, Boxed, check_units
+from sketchlearn.features.bounded import CLIP, FIXED_POINT, SMALLEST_SINGLE_BOUND, VALUE_BITS, Boxed
 from sketchlearn.features.directions import (
     MOST_CELLS,
     PLACE_BITS,
-    VALUE_BITS,
     Directed,
     checked_covariances,
     packed,
@@ -53,6 +44,13 @@ PULL_UNIT = 2.0**29  # of a unit vector's length
 LONGEST_STEP = 1.75  # times Weiszfeld's: of one column
 SQUARE_BITS = 16  # of a value whose squares are added up
 WIDEST = 2.0**20  # times the bound of a sample, that rows at hand may have
+
+
+def _packed_points(points: Double, reaches: Double) -> str:
+    """The cells of points in error units from the center, within which columns reach so far."""
+    seen = points / np.max(reaches)  # so that float32 has all squares
+    slopes = seen * (reaches / np.max(reaches) / 2.0**VALUE_BITS)
+    return packed(np.column_stack([slopes, 0.5 * np.sum(seen * seen, axis=1)]), "<f4")
 
 
 @dataclass(frozen=True)
@@ -96,19 +94,11 @@ class CellSums(CountingOperator, Directed):
 
     abilities = frozenset({Ability.CLUSTERS, Ability.PROFILES})
     _omitted: ClassVar[dict[str, Any]] = {
-        "columns": None,
+        **dict.fromkeys(("columns", "units", "keeping", "along", "radius")),
+        **dict.fromkeys(("n_directions", "shift", "normalize", "spread"), 0),
+        **dict.fromkeys(("directions", "covariances"), ""),
         "outside": CLIP,
-        "n_directions": 0,
-        "directions": "",
-        "shift": 0,
-        "units": None,
-        "keeping": None,
-        "normalize": False,
         "squares": "sum",
-        "spread": 0.0,
-        "along": None,
-        "radius": None,
-        "covariances": "",
     }
     _describe_sample = ("spread", "covariances")
     cells: str = field(kw_only=True)
@@ -127,18 +117,15 @@ class CellSums(CountingOperator, Directed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.squares, str) or self.squares not in ("sum", "columns"):
-            raise ValueError(f"squares must be 'sum' or 'columns', not {shortened(self.squares)}")
+        choice("squares", self.squares, "sum", "columns")
         normalize, d = truth("normalize", self.normalize), self.n_features
         if self.in_columns:
             self._check_single_bounds()
             if self.shift != 0 or self.squares != "columns" or normalize or self.along is not None:
-                raise ValueError(
-                    "cells in the columns themselves need squares of each column, and no shift, normalize or along"
-                )
+                raise ValueError("cells in the columns need squares of each column, and no shift, normalize or along")
             self._set(n_directions=0, shift=0)
             directions, p = np.zeros((0, d)), d
-            if len(self._scores) > MOST_CELLS or not np.all(np.isfinite(self._scores)):
+            if self.n_cells > MOST_CELLS or not np.all(np.isfinite(self._scores)):
                 raise ValueError(f"cells must be at most {MOST_CELLS:,} rows of {d + 1} finite numbers")
         else:
             directions = self._check_directions()
@@ -153,12 +140,11 @@ class CellSums(CountingOperator, Directed):
             checked_covariances(self.covariances, self.n_cells, p)
         if number("spread", self.spread) < 0:
             raise ValueError(f"spread must not be negative, not {self.spread}")
-        units, along = check_units(self.units, d), self._checked_along(directions)
+        units = None if self.units is None else floats("units", self.units, d, positive)
+        along = self._checked_along(directions)
         self._set(spread=float(self.spread), along=along, normalize=normalize, units=units)
-        if self.radius is not None:
-            self._check_radius()
-
-    def _check_radius(self) -> None:
+        if self.radius is None:
+            return
         if not self.in_columns:
             raise ValueError("radius is for cells in the columns themselves")
         radius, reach = positive("radius", self.radius), float(np.max(self._reaches))
@@ -175,11 +161,10 @@ class CellSums(CountingOperator, Directed):
         given = [whole("along", position, 0, self.n_features - 1) for position in listed(self.along)]
         found = tuple(sorted(set(given)))
         if not 0 < len(found) == len(given) < self.n_features or np.any(directions[:, list(found)]):
-            raise InvalidValueError(
-                "must be positions of some columns, each once, of which directions are 0", parameter="along"
-            )
+            wrong = "must be different positions of some columns, of which directions are 0"
+            raise InvalidValueError(wrong, parameter="along")
         if self.squares != "columns" or self.normalize:
-            raise ValueError("passive columns (along) need squares of each column, and rows as they are")
+            raise ValueError("passive columns (along) need squares of each column, and rows that are not normalized")
         return found
 
     @cached_property
@@ -208,10 +193,10 @@ class CellSums(CountingOperator, Directed):
 
     @cached_property
     def _native(self) -> Cells:
-        """What native kernels are told of the cells."""
+        """The cells as native kernels take them."""
         if not self.in_columns:
             return cells_in_directions(self._directions, self._points, self.squares == "columns")
-        cells = kernel.active, self.middle, self._scale, *self._points_and_halves, self.outside != CLIP
+        cells = kernel.active, self.middle, self._single_scale, *self._points_and_halves, self.outside != CLIP
         return cells_in_columns(*cells, *(self._medians or ()))
 
     @property
@@ -233,11 +218,6 @@ class CellSums(CountingOperator, Directed):
         """A power of two that no distance within the bounds is larger than, in those units."""
         return 2.0 ** math.ceil(math.log2(2 * math.sqrt(self.n_features)))
 
-    @property
-    def _scale(self) -> NDArray[np.float32]:
-        """What columns themselves are times, less the center."""
-        return (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
-
     @cached_property
     def _reaches(self) -> Double:
         """How far each column may lie from the center, in error units."""
@@ -255,18 +235,8 @@ class CellSums(CountingOperator, Directed):
 
     def moved_to(self, points: Double) -> Self:
         """The same operator of cells around other points, for another pass."""
-        moved = self.at_points(
-            (points - self.middle) / self._error_units,
-            bound=np.array(self.bound),
-            center=self.middle,
-            units=self._error_units,
-            outside=self.outside,
-            columns=self.columns,
-            units_of_errors=self.units,
-            keeping=self.keeping,
-            radius=self.radius,
-        )
-        return moved.with_origin(self.origin)
+        cells = _packed_points((points - self.middle) / self._error_units, self._reaches)
+        return replace(self, cells=cells, spread=0.0, covariances="").with_origin(self.origin)
 
     def widened(self, low: Double, high: Double) -> Self:
         """The same cells, of rows that all lie between these: none is clipped, but those a million times as far."""
@@ -289,14 +259,10 @@ class CellSums(CountingOperator, Directed):
         units_of_errors: tuple[float, ...] | None = None,
         **options: Any,
     ) -> Self:
-        """The operator of cells around points, (cells, columns), as they are seen from the center in error units."""
-        reaches = bound / units
-        seen = points / np.max(reaches)  # so that float32 has all squares
-        slopes = seen * (reaches / np.max(reaches) / 2.0**VALUE_BITS)
-        rows = np.column_stack([slopes, 0.5 * np.sum(seen * seen, axis=1)])
+        """The operator of cells around points, (cells, columns), in error units from the center."""
         bounds, middle = tuple(map(float, bound)), tuple(map(float, center))
-        given = {"units": units_of_errors, **options}
-        return cls(len(middle), bound=bounds, center=middle, cells=packed(rows, "<f4"), squares="columns", **given)
+        given = {"cells": _packed_points(points, bound / units), "units": units_of_errors, **options}
+        return cls(len(middle), bound=bounds, center=middle, squares="columns", **given)
 
     @property
     def in_words(self) -> str:
@@ -357,13 +323,13 @@ class CellSums(CountingOperator, Directed):
             return super().projection
         return np.diag(self._reaches / np.array(self.bound) / np.max(self._reaches))
 
-    def of_length_one(self, rows: NDArray[Any]) -> Double:
-        """Rows divided by their lengths, as they are summed."""
+    def of_length_one(self, rows: Rows) -> Double:
+        """Rows divided by their lengths, in the precision in which they are summed."""
         values = np.empty(rows.shape)
         self._directions.values(rows, 1, values)
         return values / 2.0**VALUE_BITS
 
-    def cells_of(self, rows: NDArray[Any]) -> NDArray[np.intp]:
+    def cells_of(self, rows: Rows) -> NDArray[np.intp]:
         """The cell of each row; of those after one that is refused, any."""
         labels = np.zeros(len(rows), np.int32)
         self._native.nearest(rows, 1, labels)
@@ -371,7 +337,7 @@ class CellSums(CountingOperator, Directed):
 
     def device_plan(self, owner: Device) -> CellsPlan | ColumnCellsPlan:
         if self.in_columns:
-            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._scale, self._medians)
+            return ColumnCellsPlan(owner, *self._points_and_halves, self.middle, self._single_scale, self._medians)
         bound = np.array(self.bound)
         return CellsPlan(
             owner,
@@ -387,36 +353,32 @@ class CellSums(CountingOperator, Directed):
             by_column=self.squares == "columns",
         )
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self._native.add(rows, weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         return integers, self._native.write(rows, threads, integers)
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         if not self.in_columns:
             return super()._is_outside(rows)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         away = (rows - self.middle.astype(rows.dtype)).astype(np.float32)
-        return np.asarray(np.any(np.abs(away * self._scale) > 2.0**VALUE_BITS, axis=1))
+        return np.asarray(np.any(np.abs(away * self._single_scale) > 2.0**VALUE_BITS, axis=1))
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.in_columns:
             return Boxed.beyond(self, rows)
         return np.zeros(len(rows), bool) if self.normalize else super().beyond(rows)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
-        squares = [1.0] if self.squares == "sum" else b * b
-        pulls: list[float] = []
+        factors = [[1.0], [1.0] if self.squares == "sum" else b * b, b]
         if self.radius is not None:
             distance = self._longest * float(np.max(self._reaches))
-            pulls = [FIXED_POINT / PULL_UNIT * factor for factor in (distance, *[1.0] * (1 + self.n_features))]
-        factors = np.concatenate([[1.0], squares, b, pulls]) / FIXED_POINT
-        return np.asarray(sums * np.tile(factors, self.n_cells))
+            factors.append([FIXED_POINT / PULL_UNIT * factor for factor in (distance, *[1.0] * (1 + self.n_features))])
+        return np.asarray(sums * np.tile(np.concatenate(factors) / FIXED_POINT, self.n_cells))
 
     def split(self, values: Double) -> tuple[Double, Double, Double]:
         """Of a mean feature vector: each cell's share of the records, its mean row, and its squares.
@@ -424,7 +386,7 @@ class CellSums(CountingOperator, Directed):
         Squares are mean squares about the cell's mean row: of all columns together, in error units, or column by
         column. Of cells without records, all is 0.
         """
-        table, d = values.reshape(self.n_cells, self.width)[:, : self._n_moments], self.n_features
+        table, d = values.reshape(self.n_cells, -1)[:, : self._n_moments], self.n_features
         shares = np.maximum(table[:, 0], 0)
         inverse = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]
         away, squares = table[:, -d:] * inverse, table[:, 1:-d] * inverse
@@ -444,7 +406,7 @@ class CellSums(CountingOperator, Directed):
         the sum.
         """
         assert self.radius is not None
-        table = values.reshape(self.n_cells, self.width)[:, self._n_moments :]
+        table = values.reshape(self.n_cells, -1)[:, self._n_moments :]
         distances, pulls, towards = table[:, 0], np.maximum(table[:, 1], 0.0), table[:, 2:]
         moves = self.radius * np.divide(towards, pulls[:, None], out=np.zeros_like(towards), where=pulls[:, None] > 0)
         length = min(self.n_features / max(self.n_features - 1, 1e-9), LONGEST_STEP)
@@ -452,7 +414,7 @@ class CellSums(CountingOperator, Directed):
         return self.points + length * self._error_units * moves, float(distances.sum()), gain
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
-        table = sums.reshape(self.n_cells, self.width)
+        table = sums.reshape(self.n_cells, -1)
         counts = table[:, 0]
         if np.any(counts < 0) or sum(counts.tolist()) != FIXED_POINT * units:
             return f"the counts of the cells do not add up to {units:,} records (or weight steps)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import MOST_NESTED, Cost
 from sketchlearn.core.values import listed, shortened, whole
-from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import check_column_numbers, check_columns
 from sketchlearn.features.histograms import Histograms
-from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator
+from sketchlearn.features.operator import LEADING_COLUMN, MOST_FEATURES, CountingOperator, Kind, Operator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import FeatureWriter
@@ -34,7 +33,7 @@ class FeatureUser(Operator):
 
     @abstractmethod
     def add_with_features(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+        self, rows: Rows, weights: Weights, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         """As `add_rows`, and adds the integers of the needed features to their own sums."""
 
@@ -88,11 +87,32 @@ class Composed(Operator):
                 operator.verify(own)
 
 
+def of_parts(name: str, combined: Callable[[Iterator[Any]], Any]) -> Any:
+    """A property that combines those of the parts."""
+    return property(lambda self: combined(getattr(part, name) for part in self.parts))
+
+
+def first_known(values: Iterator[Any]) -> Any:
+    """The first value that is not None, if there is one."""
+    return next((value for value in values if value is not None), None)
+
+
 @dataclass(frozen=True)
 class Concatenated(Composed, CountingOperator):
     """Phi(x) = (Phi_1(x), Phi_2(x), ...): one pass, several tasks. Made by `concatenate`."""
 
     _has_numbers = False
+    side_by_side = of("parts")
+    n_features = of_parts("n_features", next)
+    columns = of_parts("columns", next)
+    n_sums = of_parts("n_sums", sum)
+    largest_contribution = of_parts("largest_contribution", max)
+    in_words = of_parts("in_words", "; ".join)
+    data_dependent_errors = of_parts("data_dependent_errors", any)
+    can_keep = of_parts("can_keep", any)
+    abilities = of_parts("abilities", lambda all_of_them: frozenset().union(*all_of_them))
+    error_units = of_parts("error_units", first_known)
+    keeping = of_parts("keeping", first_known)
     parts: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
@@ -106,22 +126,6 @@ class Concatenated(Composed, CountingOperator):
             raise ValueError("the operators are for columns of different names")
         self._set(parts=parts)
         self.check_depth()
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.parts[0].n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.parts[0].columns
-
-    @property
-    def n_sums(self) -> int:
-        return sum(part.n_sums for part in self.parts)
-
-    @property
-    def largest_contribution(self) -> int:
-        return max(part.largest_contribution for part in self.parts)
 
     def pieces(self, vector: NDArray[Any]) -> list[tuple[Operator, NDArray[Any]]]:
         """Each part, with a view of its own integers or features of a vector of all."""
@@ -141,45 +145,17 @@ class Concatenated(Composed, CountingOperator):
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return [leaf for part in self.split(sketch) for leaf in part.operator.leaves(part)]
 
-    @property
-    def side_by_side(self) -> tuple[Operator, ...]:
-        return self.parts
-
-    @property
-    def in_words(self) -> str:
-        return "; ".join(part.in_words for part in self.parts)
-
     def add_remove_sensitivity(self) -> Sensitivity:
         return sum((part.add_remove_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
     def replace_one_sensitivity(self) -> Sensitivity:
         return sum((part.replace_one_sensitivity() for part in self.parts), Sensitivity(0, 0))
 
-    @property
-    def data_dependent_errors(self) -> bool:
-        return any(part.data_dependent_errors for part in self.parts)
-
-    @property
-    def error_units(self) -> tuple[float, ...] | None:
-        return next((part.error_units for part in self.parts if part.error_units is not None), None)
-
     def with_columns(self, columns: tuple[str, ...] | None) -> Self:
         return replace(self, parts=tuple(part.with_columns(columns) for part in self.parts))
 
-    @property
-    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        return frozenset().union(*(part.abilities for part in self.parts))
-
     def part(self, kind: type[Kind]) -> Kind | None:
         return next((found for own in self.parts if (found := own.part(kind)) is not None), None)
-
-    @property
-    def keeping(self) -> Keeping | None:
-        return next((part.keeping for part in self.parts if part.keeping is not None), None)
-
-    @property
-    def can_keep(self) -> bool:
-        return any(part.can_keep for part in self.parts)
 
     def with_keeping(self, rule: Keeping | None) -> Self:
         parts = [part.without_keeping() for part in self.parts]
@@ -200,9 +176,7 @@ class Concatenated(Composed, CountingOperator):
                 users[first] = n
         return users
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         pieces, refused, moved = self.pieces(sums), [], []
         for n, (part, own) in enumerate(pieces):
             if n in self._users:
@@ -218,7 +192,7 @@ class Concatenated(Composed, CountingOperator):
         count = sum(moved) if np.count_nonzero(moved) < 2 else int(np.count_nonzero(self.beyond(rows)))
         return first_bad(*refused), count
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         values, outcomes = zip(*(part.write_rows(rows, threads) for part in self.parts), strict=True)
         return np.concatenate(values, axis=1), first_bad(*outcomes)
 
@@ -231,14 +205,14 @@ class Concatenated(Composed, CountingOperator):
                 return part.explain_refusal(row)
         raise AssertionError("a refused row is refused by some part")
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any([part.beyond(rows) for part in self.parts], axis=0))
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         reasons = (part.why_impossible(own, units) for part, own in self.pieces(sums))
         return next(filter(None, reasons), None)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         for part in self.parts:
             part.warn_of_noise(rows)
             if isinstance(part, Histograms):  # beside other features they are those of a design
@@ -267,6 +241,14 @@ class Mapped(Operator):
 
     #: whether there is no inner operator before random numbers are drawn, of which files state the cost first
     inner_is_drawn: ClassVar[bool] = False
+    n_sums = of("inner.n_sums")
+    largest_contribution = of("inner.largest_contribution")
+    add_remove_sensitivity = of("inner.add_remove_sensitivity")
+    replace_one_sensitivity = of("inner.replace_one_sensitivity")
+    clip_contributions = of("inner.clip_contributions")
+    mean_of = of("inner.mean_of")
+    cost = of("inner.cost")
+    random_parts = of("inner.random_parts")
 
     @property
     @abstractmethod
@@ -274,51 +256,30 @@ class Mapped(Operator):
         """The operator of mapped rows."""
 
     @abstractmethod
-    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:
+    def mapped(self, rows: Rows, threads: int) -> NDArray[Any]:
         """g of each row; not finite where the row is not."""
 
     def inner_sketch(self, sketch: Sketch) -> Sketch:
-        """The same integers, as the inner operator's sketch of mapped rows, which the map may tell about."""
+        """The same integers as the inner operator's sketch of mapped rows, with the worse provenance of both."""
         return sketch.of_same_records(self.inner.with_worse_origin(self), sketch.sums, sketch.ledger)
 
-    def add_remove_sensitivity(self) -> Sensitivity:
-        return self.inner.add_remove_sensitivity()
-
-    def replace_one_sensitivity(self) -> Sensitivity:
-        return self.inner.replace_one_sensitivity()
-
-    def clip_contributions(self, integers: Integers) -> Integers:
-        return self.inner.clip_contributions(integers)
-
-    @property
-    def n_sums(self) -> int:
-        return self.inner.n_sums
-
-    @property
-    def largest_contribution(self) -> int:
-        return self.inner.largest_contribution
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.inner.add_rows(self.mapped(rows, threads), weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         return self.inner.write_rows(self.mapped(rows, threads), threads)
-
-    def mean_of(self, sums: Double) -> NDArray[Any]:
-        return self.inner.mean_of(sums)
-
-    @property
-    def cost(self) -> Cost:
-        return self.inner.cost
-
-    def random_parts(self) -> list[NDArray[Any]]:
-        return self.inner.random_parts()
 
 
 class Selecting(Composed, Mapped):
     """An operator of some columns, or of some directions, by an inner operator that is one of its fields."""
 
     inner_operator: Operator
+    data_dependent_errors = of("inner_operator.data_dependent_errors")
+    why_impossible = of("inner_operator.why_impossible")
+
+    @property
+    def inner(self) -> Operator:
+        return self.inner_operator
 
     def _checked_inner(self) -> Operator:
         """The inner operator without a priority sample."""
@@ -326,19 +287,8 @@ class Selecting(Composed, Mapped):
             raise ValueError(f"inner_operator must be an operator, not {shortened(self.inner_operator)}")
         return self.inner_operator.without_keeping()
 
-    @property
-    def inner(self) -> Operator:
-        return self.inner_operator
-
-    @property
-    def data_dependent_errors(self) -> bool:
-        return self.inner.data_dependent_errors
-
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         self.inner.warn_of_noise(self.mapped(rows, 1))
-
-    def why_impossible(self, sums: Integers, units: int) -> str | None:
-        return self.inner.why_impossible(sums, units)
 
 
 @dataclass(frozen=True)
@@ -364,8 +314,10 @@ class SomeColumns(Selecting):
     True
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"columns": None}
     _has_numbers = False
+    _words = "of {0.inner.n_features:,} of {0.n_features:,} columns: {0.inner.in_words}"
+    abilities = of("inner.abilities")
+    packed_bits = of("inner.packed_bits")
     inner_operator: Operator
     n_features: int
     _: KW_ONLY
@@ -385,7 +337,7 @@ class SomeColumns(Selecting):
         self._set(inner_operator=inner.with_worse_origin(self))  # which has names of a schema, perhaps
         self.check_depth()
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> NDArray[Any]:  # noqa: ARG002
+    def mapped(self, rows: Rows, threads: int) -> NDArray[Any]:  # noqa: ARG002
         """The chosen columns."""
         return rows[:, self.which]
 
@@ -397,30 +349,16 @@ class SomeColumns(Selecting):
         inner = self.inner.feature_writer(owner, n)
         return None if inner is None else inner.of_columns(self.which)
 
-    @property
-    def in_words(self) -> str:
-        return f"of {len(self.which):,} of {self.n_features:,} columns: {self.inner.in_words}"
-
-    @property
-    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
-        return self.inner.abilities
-
     def part(self, kind: type[Kind]) -> Kind | None:
         return super().part(kind) or self.inner.part(kind)
 
     def leaves(self, sketch: Sketch) -> list[Sketch]:
         return self.inner.leaves(self.inner_sketch(sketch))
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self.inner.add_counted(self.mapped(rows, threads), weights, threads, sums)
 
-    @property
-    def packed_bits(self) -> int | None:
-        return self.inner.packed_bits
-
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return self.inner.beyond(self.mapped(rows, 1))
 
     def explain_refusal(self, row: Double) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double
+from sketchlearn.core.arrays import Double, Rows
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, exponential, lengths, normal_cost, uniform_cost
-from sketchlearn.core.values import listed, number, shortened, whole
-from sketchlearn.features.bounded import REFUSE, check_columns, check_outside
+from sketchlearn.core.values import choice, listed, number, shortened, whole
+from sketchlearn.features.bounded import CLIP, REFUSE, check_columns
 from sketchlearn.features.composed import Mapped
 from sketchlearn.features.moments import TWICE, SecondMoments
 from sketchlearn.features.operator import MOST_FEATURES
@@ -75,10 +75,14 @@ class ConvolutionalFeatures(Mapped):
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        shape = _check_shape(self.shape)
+        sizes = listed(self.shape)
+        if len(sizes) not in (2, 3):
+            forms = "(height, width) or (height, width, channels)"
+            raise ValueError(f"shape must be {forms}, not {shortened(self.shape)}")
+        shape = tuple(whole("each number of shape", size, most=2**16) for size in sizes)
         n_features = whole("n_features", math.prod(shape), most=MOST_FEATURES)
         size = min(max(3, 2 * (min(shape[:2]) // 8) + 1), 9) if self.filter_size is None else self.filter_size
-        check_outside(self.outside)
+        choice("outside", self.outside, REFUSE, CLIP)
         if whole("filter_size", size, most=LARGEST_FILTER) % 2 == 0:
             raise ValueError(f"filter_size must be odd, so that a filter has a middle, not {size}")
         self._set(
@@ -152,7 +156,7 @@ class ConvolutionalFeatures(Mapped):
 
     @property
     def _n_cells(self) -> int:
-        return len(self._cells[0]) * len(self._cells[1])
+        return math.prod(map(len, self._cells))
 
     @cached_property
     def limit(self) -> int:
@@ -179,7 +183,7 @@ class ConvolutionalFeatures(Mapped):
     def random_parts(self) -> list[NDArray[Any]]:
         return [self.filters, self.signs]
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The network's outputs, of shape (rows, n_outputs); not a number for rows that are refused."""
         height, width = self.shape[:2]
         step = max(1, NUMBERS_PER_CHUNK // (height * width * self._taps))
@@ -189,7 +193,7 @@ class ConvolutionalFeatures(Mapped):
             found: Iterator[Double] = map(self._network, chunks) if threads == 1 else pool.map(self._network, chunks)
             return np.concatenate([np.empty((0, self.n_outputs)), *found])
 
-    def _network(self, rows: NDArray[Any]) -> Double:
+    def _network(self, rows: Rows) -> Double:
         rows = rows.astype(np.float64)
         good = np.all(np.isfinite(rows), axis=1)
         if self.outside == REFUSE:
@@ -214,10 +218,10 @@ class ConvolutionalFeatures(Mapped):
         roots = np.rint(np.sqrt(pooled)).reshape(n, -1)
         return np.asarray(np.clip(roots @ self.signs, -self.limit, self.limit))
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(np.any((rows < self.pixels[0]) | (rows > self.pixels[1]), axis=1))
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if self.outside == REFUSE:
             return super().beyond(rows)
         return np.asarray(self._is_outside(rows.astype(np.float64)) & np.all(np.isfinite(rows), axis=1))
@@ -241,16 +245,7 @@ def cells(n: int) -> Double:
     return np.asarray((CELL_PEAK * np.maximum(2 * n - away, 0) + n) // (2 * n), np.float64)
 
 
-def _check_shape(shape: Any) -> tuple[int, ...]:
-    """Height, width and perhaps channels of an image."""
-    sizes = listed(shape)
-    if len(sizes) not in (2, 3):
-        raise ValueError(f"shape must be (height, width) or (height, width, channels), not {shortened(shape)}")
-    return tuple(whole("each number of shape", size, most=2**16) for size in sizes)
-
-
 def _check_pixels(pixels: Any) -> tuple[float, float]:
-    """The lowest and the highest value of a pixel."""
     values = listed(pixels)
     if len(values) != 2:
         raise ValueError(f"pixels must be (lowest, highest), such as (0, 255), not {shortened(pixels)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.values import listed, number, positive
+from sketchlearn.core.values import floats, listed, positive
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, Blockwise
 from sketchlearn.features.sensitivity import Sensitivity
@@ -60,15 +59,15 @@ class CumulantFeatures(Blockwise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rows = tuple(_numbers("each row of unmixing", row, self.n_features) for row in listed(self.unmixing))
+        rows = tuple(floats("each row of unmixing", row, self.n_features) for row in listed(self.unmixing))
         if not rows or not all(any(row) for row in rows):
             raise ValueError("unmixing must have at least one row, and none of zeros")
         k = len(rows)
         self._set(
             unmixing=rows,
-            frequencies=_numbers("frequencies", self.frequencies, k, positive),
-            phases=_numbers("phases", listed(self.phases) or (0.0,) * k, k),
-            noise=_numbers("noise", listed(self.noise) or (1.0,) * k, k, positive),
+            frequencies=floats("frequencies", self.frequencies, k, positive),
+            phases=floats("phases", listed(self.phases) or (0.0,) * k, k),
+            noise=floats("noise", listed(self.noise) or (1.0,) * k, k, positive),
         )
         with np.errstate(all="ignore"):
             turns = np.array(self.frequencies) * self.reach / (2 * math.pi)
@@ -99,11 +98,13 @@ class CumulantFeatures(Blockwise):
     def reach(self) -> Double:
         """The largest size of each component within the bound."""
         terms = np.abs(np.array(self.unmixing)) * np.array(self.bound)
-        return np.asarray(np.add.accumulate(terms, axis=1)[:, -1] * (1 + 1e-9))  # one after the other, as `_combined`
+        return np.asarray(np.add.accumulate(terms, axis=1)[:, -1] * (1 + 1e-9))  # one after the other, as for rows
 
     def _write_features(self, away: Double, features: Double) -> None:
         k = self.n_components
-        u = _combined(np.array(self.unmixing), away)
+        u = np.zeros((k, away.shape[1]))
+        for weights, column in zip(np.array(self.unmixing).T, away, strict=True):  # in order: the same bits everywhere
+            u += weights[:, None] * column
         scaled = u * (FIXED_POINT / self.reach)[:, None]
         for j, (t, phase) in enumerate(zip(self.frequencies, self.phases, strict=True)):
             sine, cosine = waves(u[j] * (t / (2 * math.pi)) + phase / (2 * math.pi))
@@ -119,14 +120,6 @@ class CumulantFeatures(Blockwise):
         """The means of g_j, of g'_j / t_j, and the matrix of those of u_i g_j (row i, column j)."""
         k = self.n_components
         return values[:k], values[k : 2 * k], values[2 * k :].reshape(k, k).T
-
-
-def _combined(matrix: Double, columns: Double) -> Double:
-    """The product of a matrix and columns (d, rows), summed column after column: the same bits everywhere."""
-    total = np.zeros((len(matrix), columns.shape[1]))
-    for weights, column in zip(matrix.T, columns, strict=True):
-        total += weights[:, None] * column
-    return total
 
 
 def waves(turns: Double) -> tuple[Double, Double]:
@@ -145,10 +138,3 @@ def waves(turns: Double) -> tuple[Double, Double]:
             series += 1.0
     sine *= half
     return 2.0 * sine * cosine, 1.0 - 2.0 * (sine * sine)
-
-
-def _numbers(name: str, values: Any, count: int, check: Callable[[str, Any], float] = number) -> tuple[float, ...]:
-    found = tuple(check(name, value) for value in listed(values))
-    if len(found) != count:
-        raise ValueError(f"{name} must have {count} numbers, not {len(found)}")
-    return found

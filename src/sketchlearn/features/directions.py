@@ -1,9 +1,9 @@
-"""Operators of where rows lie in a few directions."""
+"""Operators of projections onto a few directions."""
 
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double
+from sketchlearn.core.arrays import Double, Rows
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import whole
-from sketchlearn.features.bounded import CLIP, REFUSE, Boxed
+from sketchlearn.features.bounded import CLIP, REFUSE, VALUE_BITS, Boxed
 from sketchlearn.features.composed import Selecting
 from sketchlearn.features.operator import LEADING_COLUMN, Operator
 from sketchlearn.kernels import dispatch as kernel
@@ -50,14 +50,12 @@ def packed(numbers: NDArray[Any], kind: str) -> str:
 
 
 def unpacked(name: str, text: Any, kind: str, most: int | None) -> NDArray[Any]:
-    """The whole numbers that `packed` wrote; no more than so many."""
-    size = np.dtype(kind).itemsize
-    if not isinstance(text, str) or len(text) > 4 * size * (MOST_CELLS * MOST_DIRECTIONS if most is None else most + 2):
-        raise ValueError(f"{name} must be whole numbers in base 64")
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError(f"{name} must be whole numbers in base 64") from None
+    """The numbers that `packed` wrote, `most` of them at most."""
+    size, data = np.dtype(kind).itemsize, b""
+    longest = 4 * size * (MOST_CELLS * MOST_DIRECTIONS if most is None else most + 2)
+    if isinstance(text, str) and len(text) <= longest:
+        with contextlib.suppress(ValueError):
+            data = base64.b64decode(text, validate=True)
     if not data or len(data) % size:
         raise ValueError(f"{name} must be whole numbers of {8 * size} bits, in base 64")
     return np.frombuffer(data, kind)
@@ -71,12 +69,11 @@ def unpacked_rows(name: str, text: Any, width: int) -> NDArray[np.float32]:
     return numbers.reshape(-1, width)
 
 
-VALUE_BITS, DIRECTION_BITS, PLACE_BITS = 22, 14, 20
-MOST_SHIFT = 52
+DIRECTION_BITS, PLACE_BITS, MOST_SHIFT = 14, 20, 52
 
 
 class Directed(Boxed):
-    """A boxed operator that looks at rows in a few directions."""
+    """A boxed operator that projects rows onto a few directions."""
 
     n_directions: int
     directions: str
@@ -84,7 +81,7 @@ class Directed(Boxed):
     normalize: bool = False
 
     def _check_directions(self) -> NDArray[Any]:
-        """Refuses other directions than so many rows of whole numbers; returns them."""
+        """The directions, (n_directions, n_features), checked."""
         d, p = self.n_features, whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
         directions = unpacked("directions", self.directions, "<i2", p * d)
         if len(directions) != p * d or np.max(np.abs(directions)) > 2**DIRECTION_BITS:
@@ -106,11 +103,11 @@ class Directed(Boxed):
 
     @cached_property
     def _directions(self) -> Directions:
-        """What native kernels are told of the directions."""
+        """The directions as native kernels take them."""
         box, unit = (self.middle, np.array(self.bound)), 2.0**-self.shift
         return directions(kernel.active, *box, self._matrix, unit, self.normalize, self.outside != CLIP)
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if not len(rows):
             return np.zeros(0, bool)
         with np.errstate(all="ignore"):
@@ -163,7 +160,7 @@ class SomeDirections(Selecting, Directed):
         self._set(inner_operator=inner)
         self.check_depth()
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The places of rows, (rows, n_directions); not finite where a row is refused."""
         places = np.empty((len(rows), self.n_directions))
         self._directions.places(rows, threads, places)

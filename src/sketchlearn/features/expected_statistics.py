@@ -1,12 +1,8 @@
 """Expected sufficient statistics of a mixture of Gaussians: a step of expectation maximisation at a pilot, in one pass.
 
-Of each row, by native kernels, in float32:
-
-    v = 2^22 (x - center) / bound, clipped to 2^22      x - center in the row's precision, then float32
-    u_j = c_j + G_j v                                   whitened coordinates, over the reach; |u_j| is at most 1
-    r_j = exp(a_j + b_j u_j . u_j) over their sum       responsibilities, in steps of 2^-22, which add up to 1
-
-and r_j, r_j u_j and r_j u_j u_j' are added up, in steps of 2^-22. docs/reference/arithmetic.md has all of it.
+Of each row x, u_j = c_j + G_j v are whitened coordinates over the reach, v = 2^22 (x - center) / bound, and
+r_j = exp(a_j + b_j u_j . u_j) over their sum are responsibilities. r_j, r_j u_j and r_j u_j u_j' are added up, in steps
+of 2^-22. docs/reference/arithmetic.md has every operation.
 """
 
 from __future__ import annotations
@@ -19,14 +15,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
-from sketchlearn.core.values import listed, number, shortened
+from sketchlearn.core.values import choice, floats, shortened
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import CLIP, Boxed
-from sketchlearn.features.directions import VALUE_BITS, packed, unpacked_rows
-from sketchlearn.features.operator import CountingOperator
+from sketchlearn.features.bounded import CLIP, VALUE_BITS, Boxed
+from sketchlearn.features.directions import packed, unpacked_rows
+from sketchlearn.features.operator import CountingOperator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_expected
@@ -41,7 +37,7 @@ LARGEST_SLOPE, LARGEST_SHIFT, LARGEST_REACH = 2.0**16, 2.0**38, 400.0  # so that
 
 
 class Moments(NamedTuple):
-    """What records tell of each component, where the E-step was that of the pilot."""
+    """Moments of the records by component, with the responsibilities of the pilot."""
 
     shares: Double  # (k,), of all records
     means: Double  # (k, d)
@@ -70,7 +66,7 @@ class Gaussians:
 
 @dataclass(frozen=True)
 class GaussianParts:
-    """A mixture as native kernels are told of it: a, b, c and G of each component, in float32."""
+    """A mixture as native kernels take it: a, b, c and G of each component, in float32."""
 
     center: Double
     scale: Single  # 2^22 over the bound
@@ -98,7 +94,7 @@ class GaussianParts:
     def n_sums(self) -> int:
         return 1 + self.numbers[:, 1:].size  # one number of a component less: a and b, but one count
 
-    def add(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> tuple[int, int]:
+    def add(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         """Adds the statistics of rows; the first bad row or -1, and how many were clipped."""
         mixture = (self.center, self.scale, self.numbers, self.full)
         return add_expected(kernel.active, rows, *mixture, weights, threads, sums)
@@ -133,7 +129,7 @@ class GaussianParts:
         return Gaussians(weights / weights.sum(), means, factors)
 
     def moments(self, values: Double) -> Moments:
-        """Of a mean feature vector, what it tells of components; 0 where there are no records."""
+        """The moments of components, from a mean feature vector; 0 where there are no records."""
         d, table = len(self.scale), values[1:].reshape(len(self.numbers), -1)
         shares, reach = np.maximum(table[:, 0], 0.0), self.reaches[:, None]
         over = np.divide(1.0, shares, out=np.zeros_like(shares), where=shares > 0)[:, None]
@@ -198,6 +194,9 @@ class ExpectedStatistics(CountingOperator, Boxed):
     """
 
     abilities = frozenset({Ability.MIXTURES})
+    add_counted = of("at.add")
+    n_sums = of("at.n_sums")
+    largest_contribution = ONE
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "outside": CLIP, "keeping": None, "ridge": None}
     components: str = field(kw_only=True)
     covariances: str = field(default="diag", kw_only=True)
@@ -207,14 +206,14 @@ class ExpectedStatistics(CountingOperator, Boxed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.covariances, str) or self.covariances not in ("diag", "full"):
-            raise ValueError(f"covariances must be 'diag' or 'full', not {shortened(self.covariances)}")
+        choice("covariances", self.covariances, "diag", "full")
         if self.outside != CLIP or self.n_features > MOST_COLUMNS:
             raise ValueError(f"expected statistics clip rows, of at most {MOST_COLUMNS:,} columns")
         self._check_single_bounds()
         numbers, d = self._numbers.astype(np.float64), self.n_features
         reaches, shifts, slopes = -2 * numbers[:, 1], numbers[:, 2 : 2 + d], numbers[:, 2 + d :]
-        diagonal = slopes if self.covariances == "diag" else slopes[:, _diagonal(d)]
+        i = np.arange(d)
+        diagonal = slopes if self.covariances == "diag" else slopes[:, i * (i + 3) // 2]
         if (
             len(numbers) > MOST_COMPONENTS
             or not np.all(np.isfinite(numbers))
@@ -225,10 +224,10 @@ class ExpectedStatistics(CountingOperator, Boxed):
             or not np.all(diagonal >= np.finfo(np.float32).tiny)
         ):
             raise ValueError(f"components must be the numbers of at most {MOST_COMPONENTS:,} Gaussians")
-        ridge = None if self.ridge is None else tuple(number("ridge", value) for value in listed(self.ridge))
-        if ridge is not None and (len(ridge) != d or min(ridge) < 0):
-            raise ValueError(f"ridge must be {d} variances, not {shortened(self.ridge)}")
-        self._set(ridge=ridge)
+        if self.ridge is not None:
+            self._set(ridge=floats("ridge", self.ridge, d))
+            if min(self.ridge) < 0:
+                raise ValueError(f"ridge must have no negative variance, not {shortened(self.ridge)}")
 
     @classmethod
     def at_mixture(
@@ -255,17 +254,14 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @cached_property
     def _numbers(self) -> NDArray[np.float32]:
         """Of each component a, b, c and G."""
-        return unpacked_rows("components", self.components, 2 + self.n_features + self._n_squares)
-
-    @property
-    def _n_squares(self) -> int:
-        return self.n_features if self.covariances == "diag" else self.n_features * (self.n_features + 1) // 2
+        d = self.n_features
+        n_squares = d if self.covariances == "diag" else d * (d + 1) // 2
+        return unpacked_rows("components", self.components, 2 + d + n_squares)
 
     @cached_property
     def at(self) -> GaussianParts:
         """The mixture at which statistics are expected."""
-        scale = (2.0**VALUE_BITS / np.array(self.bound)).astype(np.float32)
-        return GaussianParts(self.middle, scale, self._numbers, self.covariances == "full")
+        return GaussianParts(self.middle, self._single_scale, self._numbers, self.covariances == "full")
 
     @property
     def n_components(self) -> int:
@@ -275,15 +271,7 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @property
     def width(self) -> int:
         """How many sums a component has: its responsibilities, and their products with coordinates."""
-        return int(1 + self.n_features + self._n_squares)
-
-    @property
-    def n_sums(self) -> int:
-        return 1 + self.n_components * self.width
-
-    @property
-    def largest_contribution(self) -> int:
-        return ONE
+        return int(self._numbers.shape[1]) - 1
 
     @property
     def in_words(self) -> str:
@@ -306,24 +294,19 @@ class ExpectedStatistics(CountingOperator, Boxed):
     def replace_one_sensitivity(self) -> Sensitivity:
         return self.add_remove_sensitivity().counted(2)
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
-        return self.at.add(rows, weights, threads, sums)
-
     def device_plan(self, owner: Device) -> MixturePlan | None:
         if not MixturePlan.has_room(self.n_components, self.n_features):
             return None
         return MixturePlan(owner, self._numbers, self.middle, self.at.scale, self.n_sums, full=self.at.full)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:  # noqa: ARG002
         integers = np.zeros((len(rows), self.n_sums), np.int64)
         for i in range(len(rows)):
             if self.add_rows(rows[i : i + 1], None, 1, integers[i]) >= 0:
                 return integers, i
         return integers, -1
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         found = [self.at.add(row[None], None, 1, np.zeros(self.n_sums, np.int64)) for row in np.asarray(rows)]
         return np.array([bad < 0 and clipped > 0 for bad, clipped in found], bool)
 
@@ -343,9 +326,3 @@ class ExpectedStatistics(CountingOperator, Boxed):
     @property
     def cost(self) -> Cost:
         return Cost.of_numbers(len(self.components) + self.n_sums, operations_each=10)
-
-
-def _diagonal(d: int) -> NDArray[np.intp]:
-    """Where the diagonal of a lower triangle is, row by row."""
-    i = np.arange(d)
-    return i * (i + 3) // 2

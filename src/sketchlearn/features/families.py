@@ -62,14 +62,11 @@ class Fourier:
         if self.n_frequencies is not None:
             whole("n_frequencies", self.n_frequencies)
         wave_from(self.wave)
-        if isinstance(self.subsample, str) and self.subsample != AUTO:
-            first = either('"auto", None for all frequencies,', "auto, all")
-            words = f"must be {first} or how many of them a record touches, not {shortened(self.subsample)}"
-            raise InvalidValueError(words, parameter="subsample")
-        if self.subsample is not None and self.subsample != AUTO:
-            whole("subsample", self.subsample)
+        if self.subsample is not None:
+            known = either('"auto", None for all frequencies,', "auto, all")
+            _check_number("subsample", self.subsample, f"{known} or a number of frequencies")
         if self.n_directions is not None:
-            _check_directions(self.n_directions, 1)
+            _check_number("n_directions", self.n_directions, most=MOST_DIRECTIONS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +96,7 @@ class Cells:
     __repr__ = _in_words
 
     def __post_init__(self) -> None:
-        _check_directions(self.n_directions, 0)
+        _check_number("n_directions", self.n_directions, least=0, most=MOST_DIRECTIONS)
         truth("normalize", self.normalize)
         if self.n_directions == 0 and self.normalize:
             raise InvalidValueError("needs cells in directions", "leave out directions", parameter="normalize")
@@ -135,12 +132,14 @@ Features: TypeAlias = Fourier | Cells | Moments
 KINDS = (Fourier, Cells, Moments)
 
 
-def _check_directions(n_directions: Any, least: int) -> None:
-    if isinstance(n_directions, str) and n_directions != AUTO:
-        words = f"must be a whole number or auto, not {shortened(n_directions)}"
-        raise InvalidValueError(words, parameter="n_directions")
-    if n_directions != AUTO:
-        whole("n_directions", n_directions, least, MOST_DIRECTIONS)
+def _check_number(
+    name: str, given: Any, known: str = "a whole number or auto", least: int = 1, most: int = 2**63 - 1
+) -> None:
+    """Raises an error unless it is AUTO or a whole number; `known` says so of other words."""
+    if isinstance(given, str) and given != AUTO:
+        raise InvalidValueError(f"must be {known}, not {shortened(given)}", parameter=name)
+    if given != AUTO:
+        whole(name, given, least, most)
 
 
 def frequencies_instead() -> str:
@@ -153,7 +152,7 @@ def frequencies_instead() -> str:
 
 
 def checked(features: Any, allowed: tuple[type, ...], purpose: str, *, in_directions: bool = False) -> Any:
-    """The features, if they are of a family that serves this purpose; frequencies `in_directions` only where told."""
+    """The features, if they are of an allowed family; frequencies with `n_directions` only if `in_directions`."""
     if isinstance(features, Fourier) and not in_directions and features.n_directions not in (AUTO, None):
         remedy = either("leave it out, or give skl.features.Cells(n_directions=...)", "leave it out")
         raise InvalidValueError("of frequencies is for generators", remedy, parameter="n_directions")
@@ -172,13 +171,7 @@ def checked(features: Any, allowed: tuple[type, ...], purpose: str, *, in_direct
 
 # Flat names: those of model files, of the command line's options, and of earlier releases
 
-_DEFAULTS: dict[str, Any] = {
-    "n_frequencies": None,
-    "wave": "exponential",
-    "subsample": AUTO,
-    "n_directions": AUTO,
-    "normalize": False,
-}
+_DEFAULTS: dict[str, Any] = {one.name: one.default for kind in (Fourier, Cells) for one in fields(kind)}
 FLAT_NAMES = tuple(_DEFAULTS)
 
 

@@ -11,20 +11,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Integers, Rows, Single, Weights
 from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.randomness import Stream, lengths, uniform_cost
-from sketchlearn.core.values import shortened, truth, whole
+from sketchlearn.core.values import floats, positive, shortened, truth, whole
 from sketchlearn.features.abilities import Ability
-from sketchlearn.features.bounded import check_units
+from sketchlearn.features.bounded import Centred
 from sketchlearn.features.frequencies import Law
-from sketchlearn.features.operator import CountingOperator
+from sketchlearn.features.operator import CountingOperator, of
 from sketchlearn.features.outline import Outline
-from sketchlearn.features.projected import FEWEST_FEATURES, Projected, Structured, float32_cost, in_turns
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.features.structured import FEWEST_FEATURES, Structured, float32_cost, in_turns
 from sketchlearn.features.waves import Exponential, FourierSeries, Wave, wave_from
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Plan, dense_plan, structured_plan
@@ -38,7 +38,7 @@ SUM_MARGIN = 1 + 1e-9  # for the rounding of sums to float64
 
 
 @dataclass(frozen=True)
-class FourierFeatures(CountingOperator, Projected):
+class FourierFeatures(CountingOperator, Centred):
     """Phi_j(x) = f(omega_j . (x - center) + xi_j), f periodic, omega_j random.
 
     Parameters
@@ -73,6 +73,9 @@ class FourierFeatures(CountingOperator, Projected):
     )
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "units": None, "keeping": None, "outline": None}
     _describe_sample = ("outline",)
+    _center_type = np.float32
+    data_dependent_errors = False
+    largest_contribution = of("wave.largest_contribution")
     n_features: int
     n_frequencies: int
     _: KW_ONLY
@@ -104,26 +107,24 @@ class FourierFeatures(CountingOperator, Projected):
             wave=wave_from(self.wave),
             seed=whole("seed", self.seed, 0, 2**64 - 1),
             structured=structured,
-            subsample=self._check_subsample(n_features, n_frequencies),
-            units=check_units(self.units, n_features),
+            subsample=self._checked_subsample(n_frequencies),
+            units=None if self.units is None else floats("units", self.units, n_features, positive),
         )
         outline = self.outline
         if outline is not None and not (isinstance(outline, Outline) and outline.n_features == n_features):
             raise ValueError(f"outline must be one of {n_features} columns, not {shortened(outline)}")
 
-    def _check_subsample(self, n_features: int, n_frequencies: int) -> int | None:
+    def _checked_subsample(self, n_frequencies: int) -> int | None:
         if self.subsample is None:
             return None
-        r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(n_features)
+        r, size = whole("subsample", self.subsample, most=n_frequencies), Structured.block_size(self.n_features)
         if n_frequencies % r:
-            raise InvalidValueError(
-                f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}", parameter="subsample"
-            )
-        if self.structured and r % size:
-            raise InvalidValueError(
-                f"with structured frequencies, {Parameter('subsample')} must be a multiple of the block size {size}"
-            )
-        return r
+            wrong = f"must divide {Parameter('n_frequencies')}: {r} does not divide {n_frequencies}"
+        elif self.structured and r % size:
+            wrong = f"must be a multiple of the block size {size} of structured frequencies"
+        else:
+            return r
+        raise InvalidValueError(wrong, parameter="subsample")
 
     @property
     def in_words(self) -> str:
@@ -146,11 +147,7 @@ class FourierFeatures(CountingOperator, Projected):
         return self.wave.parts * self.n_frequencies
 
     @property
-    def largest_contribution(self) -> int:
-        return self.wave.largest_contribution
-
-    @property
-    def packed_bits(self) -> int | None:
+    def packed_bits(self) -> int | None:  # type: ignore[override]
         return None if self.subsample else self.wave.packed_bits
 
     @cached_property
@@ -220,8 +217,9 @@ class FourierFeatures(CountingOperator, Projected):
         if not self.structured:
             return DensePlan(owner, self._planned, self._dense)
         drawn = self._structured
-        fits = drawn.size <= LARGEST_TRANSFORM
-        return StructuredPlan(owner, self._planned, drawn.signs, drawn.radii) if fits else None
+        if drawn.size > LARGEST_TRANSFORM:
+            return None
+        return StructuredPlan(owner, self._planned, drawn.signs, drawn.radii)
 
     def feature_writer(self, owner: Device, n: int | None = None) -> FeatureWriter | None:
         if self.structured or self.subsample is not None:
@@ -236,31 +234,35 @@ class FourierFeatures(CountingOperator, Projected):
             values = real + 1j * imaginary
         return np.asarray(values * self.feature_weights) if self.law.weighted else values
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         return self._moving_far(rows, sums, None, lambda own: self._plan.add(own, weights, threads, sums))
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         return self.write_first(rows, self.n_frequencies, threads)
 
     def _moving_far(
-        self, rows: NDArray[Any], sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
+        self, rows: Rows, sums: Integers | None, written: Any, work: Callable[[NDArray[Any]], int]
     ) -> tuple[int, int]:
-        """What the plan returns for rows, or for moved ones if some are too far for a phase; and how many those are.
+        """The plan's result for rows, those too far for a phase clipped to its reach, and how many were clipped.
 
-        The plan tells: to look for far values in all rows costs more than a few frequencies do.
+        The plan tells whether there are any: looking for far values in all rows costs more than a few frequencies do.
         """
         before = np.empty(0, np.int64) if sums is None else sums.copy()
         bad = work(rows)
-        far = self.beyond(rows) if bad >= 0 else np.zeros(0, bool)
-        if not far.any():
+        if bad < 0 or not (far := self.beyond(rows)).any():
             return bad, 0
         if sums is not None:
             sums[:] = before
         if written is not None:
             written[:] = 0
-        return work(self._within(rows, far)), int(np.count_nonzero(far))
+        n_far = int(np.count_nonzero(far))
+        # No error depends on far values. Unless the design is public, a warning does: most likely they are damage.
+        if self.origin is not Origin.DECLARED:
+            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
+            warn_caller(f"{counted(n_far, 'row')} clipped: {why}")
+        moved = rows.astype(np.float64)
+        moved[far] = self._reached(moved[far])
+        return work(moved), n_far
 
     def checked_features(self, features: Any) -> NDArray[Any]:
         """External features, if they are finite numbers, as many as there are frequencies."""
@@ -299,8 +301,7 @@ class FourierFeatures(CountingOperator, Projected):
     def clip_contributions(self, integers: Integers) -> Integers:
         each = np.clip(integers, -self.wave.largest_contribution, self.wave.largest_contribution)
         features = each.reshape(len(each), self.wave.parts, self.n_frequencies)
-        held: Integers = self._each.clipped(features, axis=1).reshape(integers.shape)
-        return held
+        return np.asarray(self._each.clipped(features, axis=1).reshape(integers.shape))
 
     def why_impossible(self, sums: Integers, units: int) -> str | None:
         one, n, largest = self._each, self.wave.parts, max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
@@ -322,28 +323,21 @@ class FourierFeatures(CountingOperator, Projected):
 
     def write_first(
         self,
-        rows: NDArray[Any],
+        rows: Rows,
         n: int,
         threads: int,
-        weights: Integers | None = None,
+        weights: Weights = None,
         sums: Integers | None = None,
     ) -> tuple[NDArray[np.int32], int]:
         """The integers of each row at the first n frequencies, and the first row outside the domain, or -1.
 
         If sums are given, the integers of all frequencies are added to them meanwhile.
         """
-        integers = np.zeros((len(rows), self.wave.parts * n), np.int32)
+        integers, write = np.zeros((len(rows), self.wave.parts * n), np.int32), self._plan.write
+        bad, _ = self._moving_far(rows, sums, integers, lambda own: write(own, threads, integers, weights, sums))
+        return integers, bad
 
-        def write(own: NDArray[Any]) -> int:
-            return self._plan.write(own, threads, integers, weights, sums)
-
-        return integers, self._moving_far(rows, sums, integers, write)[0]
-
-    @property
-    def data_dependent_errors(self) -> bool:
-        return False
-
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         if not len(rows) or max(rows.max(), -rows.min()) <= self._nearest_limit:
             return super().beyond(rows)
         with np.errstate(all="ignore"):
@@ -353,27 +347,15 @@ class FourierFeatures(CountingOperator, Projected):
 
     @cached_property
     def _nearest_limit(self) -> float:
-        """No value up to this size is too far for a phase."""
+        """Values up to this size are never too far for a phase."""
         return kernel.LIMIT / 2 - float(np.max(np.abs(self.middle)))
-
-    def _within(self, rows: NDArray[Any], far: NDArray[np.bool_]) -> NDArray[Any]:
-        """Rows, with those too far for a phase moved as far as one reaches: no error tells that there were any.
-
-        Unless the design is public, a warning does: such values are most likely damage.
-        """
-        if self.origin is not Origin.DECLARED:
-            why = self.with_names(self.explain_refusal(rows[int(np.argmax(far))].astype(np.float64)))
-            warn_caller(f"{counted(int(np.count_nonzero(far)), 'row')} clipped: {why}")
-        rows = rows.astype(np.float64)
-        rows[far] = self._reached(rows[far])
-        return rows
 
     def _reached(self, rows: Double) -> Double:
         """Rows with no value farther from the center than a phase reaches."""
         reach = kernel.LIMIT * (1 - 2**-20)
         return np.clip(rows, self.middle - reach, self.middle + reach)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         # A float32 phase of t turns is known to about |t| 2^-24: beyond 2^20, to no better than a sixteenth of a turn.
         centred = self._reached(rows.astype(np.float64)) - self.middle
         away = float(np.median(np.linalg.norm(centred, axis=1)))
@@ -384,7 +366,7 @@ class FourierFeatures(CountingOperator, Projected):
             turns = float(np.median(np.abs(centred @ self._dense[:, -64:].astype(np.float64))))
         if turns > 2**20:
             where = f"the rows lie about {in_digits(away, 3)} from the center"
-            warn_caller(f"{where}, where float32 phases are noise at this scale: set center near their mean")
+            warn_caller(f"{where}, where float32 phases are only noise at this scale: set center near their mean")
 
     def explain_refusal(self, row: Double) -> str:
         column = int(np.argmax(np.abs(row - self.middle)))
@@ -394,8 +376,8 @@ class FourierFeatures(CountingOperator, Projected):
 
 HARMONICS = 15
 MOST_VALUES = 100_000  # of the reference, from which a wave is found
-CLEAR_DEVIATIONS = 4.0  # Harmonics that are nearer to zero than so many of their errors are left out.
-ROOM = 1.25  # Features of other rows may be so many times as large as those of the reference.
+CLEAR_DEVIATIONS = 4.0  # Harmonics of fewer standard errors are left out.
+ROOM = 1.25  # Features of other rows may be larger than those of the reference by this factor.
 
 
 @dataclass(frozen=True)

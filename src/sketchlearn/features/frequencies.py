@@ -9,10 +9,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import hyp0f1, hyp1f1
 
 from sketchlearn.core.limits import MOST_NESTED, Cost
@@ -27,7 +26,7 @@ from sketchlearn.core.randomness import (
     normal_cost,
     uniform_cost,
 )
-from sketchlearn.core.values import Value, listed, number, positive, shortened, whole
+from sketchlearn.core.values import Value, choice, floats, listed, number, positive, shortened, whole
 
 MOST_LAWS = 1000
 NORMAL_MEDIAN = 0.6744897501960817  # The median of |N(0, 1)|.
@@ -46,11 +45,8 @@ class Law(Value, ABC):
     weighted: ClassVar[bool] = False
     #: p, where the kernel is one of |x - y|_p
     kernel_norm: ClassVar[int] = 2
-
-    @property
-    def depth(self) -> int:
-        """How deep mixtures are nested in it: 1 if it is none."""
-        return 1
+    #: how deep mixtures are nested in it: 1 if it is none
+    depth: int = 1
 
     @abstractmethod
     def radii(self, n_features: int, n_frequencies: int, stream: Stream) -> Floats:
@@ -193,8 +189,7 @@ class AdaptedRadius(ScaledLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.variant, str) or self.variant not in MEAN_SQUARES:
-            raise ValueError(f"variant must be 'mixture' or 'kmeans', not {shortened(self.variant)}")
+        choice("variant", self.variant, *MEAN_SQUARES)
 
     def _unit(self, n_features: int) -> float:
         return math.sqrt(n_features / MEAN_SQUARES[self.variant]) / self.scale
@@ -358,7 +353,7 @@ class Mixture(Law):
         self._set(laws=laws, shares=shares)
 
     @property
-    def depth(self) -> int:
+    def depth(self) -> int:  # type: ignore[override]
         return 1 + max(law.depth for law in self.laws)
 
     def widths(self, n_features: int) -> Floats | None:
@@ -494,8 +489,12 @@ class Shaped(DirectedLaw):
         if self._diagonal(n_features):
             for i in range(n_features):
                 local[i] /= numbers[which, i]
-        else:
-            self._substitute(self.factors(n_features), which, local)
+        else:  # back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine
+            factors = self.factors(n_features)
+            for i in range(n_features - 1, -1, -1):
+                for j in range(i + 1, n_features):
+                    local[i] = local[i] - factors[which, j, i] * local[j]
+                local[i] = local[i] / factors[which, i, i]
         np.copyto(omega, local, where=place < 1.0)
         return omega
 
@@ -506,14 +505,6 @@ class Shaped(DirectedLaw):
             steps, factors = n_features * (n_features + 1) // 2, factors * n_features
         solved = Cost(24 * n_frequencies + 16 * factors, 4 * factors + steps * (4000 + 9 * n_frequencies))
         return both + uniform_cost(n_frequencies) + solved
-
-    @staticmethod
-    def _substitute(factors: Floats, which: NDArray[np.int64], local: Floats) -> None:
-        """Back substitution of L' omega = v, in a fixed order of additions: the same bits on every machine."""
-        for i in range(len(local) - 1, -1, -1):
-            for j in range(i + 1, len(local)):
-                local[i] = local[i] - factors[which, j, i] * local[j]
-            local[i] = local[i] / factors[which, i, i]
 
     def _diagonal(self, n_features: int) -> bool:
         """Whether the shapes are diagonals alone."""
@@ -576,14 +567,13 @@ class Probed(DirectedLaw):
     def __post_init__(self) -> None:
         known = isinstance(self.law, Law) and (self.law.isotropic or isinstance(self.law, Shaped))
         if not known or self.law.weighted:
-            raise ValueError(
-                f"law must be an isotropic distribution or Shaped, without weights, not {shortened(self.law)}"
-            )
-        units, spread = _lengths("units", self.units), _lengths("spread", self.spread)
+            kinds = "an isotropic distribution or Shaped, without weights"
+            raise ValueError(f"law must be {kinds}, not {shortened(self.law)}")
+        units, spread = floats("units", self.units, check=positive), floats("spread", self.spread, check=positive)
         if len(units) != len(spread):
             raise ValueError(f"there are {len(units)} units but {len(spread)} spreads: one of each per column")
         none = isinstance(self.probes, tuple | list) and not self.probes
-        self._set(units=units, spread=spread, probes=() if none else _lengths("probes", self.probes))
+        self._set(units=units, spread=spread, probes=() if none else floats("probes", self.probes, check=positive))
 
     @property
     def in_words(self) -> str:
@@ -613,10 +603,3 @@ class Probed(DirectedLaw):
 
     def spreads(self, n_features: int) -> Floats:  # noqa: ARG002
         return np.array(self.spread)
-
-
-def _lengths(name: str, given: Any) -> tuple[float, ...]:
-    values = listed(given)
-    if not values:
-        raise ValueError(f"{name} must be a list of positive numbers")
-    return tuple(positive(f"each of the {name}", value) for value in values)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened, whole
@@ -25,7 +25,10 @@ from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CountsPlan
 
 MOST_BINS = 4096  # of a column: with more, a sketch would take megabytes
-MOST_OUTSIDE, LEAST_ROWS = 0.95, 20  # of rows or records, in one column; of rows that tell
+MOST_OUTSIDE, LEAST_ROWS = (
+    0.95,
+    20,
+)  # the share of rows outside a column's range that is warned of; the fewest rows for a warning
 MOST_EDGES = 2**20  # of all columns: their counts take 8 MB, and a file of them loads in a second
 
 
@@ -54,6 +57,8 @@ class Histograms(Operator):
     """
 
     abilities = frozenset({Ability.MARGINALS})
+    data_dependent_errors = False
+    largest_contribution = 1
     _omitted: ClassVar[dict[str, Any]] = {"columns": None, "values": None}
     n_features: int
     _: KW_ONLY
@@ -100,16 +105,8 @@ class Histograms(Operator):
         return Sensitivity.of_integers(2 * self.n_features, 1)  # of each column, one count falls and another rises
 
     @property
-    def data_dependent_errors(self) -> bool:
-        return False
-
-    @property
     def n_sums(self) -> int:
         return int(self._starts[-1]) + self.n_features
-
-    @property
-    def largest_contribution(self) -> int:
-        return 1
 
     @cached_property
     def _all_edges(self) -> Double:
@@ -120,10 +117,10 @@ class Histograms(Operator):
         """Where each column's edges begin among all of them, and where the last ones end."""
         return np.cumsum([0, *map(len, self.edges)], dtype=np.int64)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return add_counts(rows, self._all_edges, self._starts, weights, threads, sums)
 
-    def warn_of_range(self, rows: NDArray[Any]) -> None:
+    def warn_of_range(self, rows: Rows) -> None:
         """Warns where nearly all rows lie outside the edges of a column, which is no range for a design."""
         ends = np.array([(own[0], own[-1]) for own in self.edges])
         outside = np.mean((rows < ends[:, 0]) | (rows > ends[:, 1]), axis=0)
@@ -131,7 +128,7 @@ class Histograms(Operator):
             warn_caller(said)
 
     def said_outside(self, shares: Double, noun: str, which: str = "") -> str | None:
-        """What to say where such a share of rows, for each column, is outside its edges; None where few are."""
+        """The warning that these shares of rows, by column, are outside the edges; None where they are small."""
         worst = int(np.argmax(shares))
         if shares[worst] <= MOST_OUTSIDE:
             return None
@@ -139,13 +136,13 @@ class Histograms(Operator):
         name = self.column_names[worst] if self.columns is None else repr(self.columns[worst])
         return (
             f"{shares[worst]:.0%} of the {which}{noun} lie outside {low} to {high}, the range of the design, in {name}"
-            f": design in the units of the {noun}, on bounds or a sample that reach as far as they do"
+            f": design with bounds or a sample that cover the {noun}, in their units"
         )
 
     def device_plan(self, owner: Device) -> CountsPlan:
         return CountsPlan(owner, self._all_edges, self._starts)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers, where = np.zeros((len(rows), self.n_sums), np.int8), np.zeros(rows.shape, np.int32)
         bad = find_counts(rows, self._all_edges, self._starts, threads, where)
         if bad < 0:
@@ -192,17 +189,15 @@ def _check_values(values: Any, edges: tuple[tuple[float, ...], ...]) -> tuple[tu
     """The values of columns that take few, each within its bin; None if there is no such column."""
     if values is None:
         return None
-    found: list[tuple[float, ...] | None] = []
-    for c, (one, own) in enumerate(zip(_per_column("values", values, len(edges)), edges, strict=True)):
-        if one is None:
-            found.append(None)
-            continue
-        name, limits = f"values of column {c}", np.array(own)
-        given = _numbers(name, one, most=MOST_BINS)
-        if len(given) != len(own) - 1 or not np.all((limits[:-1] <= given) & (given <= limits[1:])):
-            raise ValueError(f"{name} must be None or one number for each of its {len(own) - 1} bins, within the bin")
-        found.append(tuple(given.tolist()))
-    return None if all(one is None for one in found) else tuple(found)
+    found: dict[int, tuple[float, ...]] = {}
+    for c, (given, own) in enumerate(zip(_per_column("values", values, len(edges)), edges, strict=True)):
+        if given is not None:
+            name, limits, n_bins = f"values of column {c}", np.array(own), len(own) - 1
+            known = _numbers(name, given, most=MOST_BINS)
+            if len(known) != n_bins or not np.all((limits[:-1] <= known) & (known <= limits[1:])):
+                raise ValueError(f"{name} must be None or one number for each of its {n_bins} bins, within the bin")
+            found[c] = tuple(known.tolist())
+    return tuple(map(found.get, range(len(edges)))) if found else None
 
 
 def _per_column(name: str, given: Any, n_features: int) -> list[Any]:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
-from sketchlearn.core.values import shortened, whole
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
+from sketchlearn.core.values import choice, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import FIXED_POINT, REFUSE, Blockwise, Boxed
 from sketchlearn.features.composed import Mapped
@@ -26,38 +26,11 @@ from sketchlearn.sketch.priority_sample import Keeping
 CHANGE_BY_ROUNDING = 1.001
 
 
-def replaced_second_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of the coordinates y_i and all products y_i y_j, in fixed point.
-
-    >>> three = replaced_second_moments(3, unit=2**30)
-    >>> round(three.l1 / 2**30, 6), round(three.l2_squared / 2**60, 6)
-    (9.375, 16.0)
-    """
-    d, n_sums = n_columns, n_columns * (n_columns + 3) // 2
-    return _in_integers(n_sums + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n_sums, unit)
-
-
-def replaced_column_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of the coordinates y_i and their squares, in fixed point."""
-    return _in_integers(2.25 * n_columns, 4 * n_columns, 2 * n_columns, unit)
-
-
-def replaced_veronese_moments(n_columns: int, unit: int) -> Sensitivity:
-    """Of all products of two coordinates, and all products of two of those, in fixed point."""
-    n_products = n_columns * (n_columns + 1) // 2
-    n_sums = n_products * (n_products + 3) // 2
-    at_corners = (n_products + 1) ** 2 - ((n_columns + 1) // 2 + 1) ** 2
-    return _in_integers(n_sums, max(at_corners, n_sums), n_sums, unit)
-
-
-def _in_integers(l1: float, l2_squared: int, n_sums: int, unit: int) -> Sensitivity:
+def _in_integers(l1: float, l2_squared: int, n_sums: int) -> Sensitivity:
     """Norms of the true change as norms of what changes in integers, each of which is rounded."""
-    return Sensitivity.of_norms(
-        unit * l1 + CHANGE_BY_ROUNDING * n_sums,
-        unit * math.sqrt(l2_squared) + CHANGE_BY_ROUNDING * math.sqrt(n_sums),
-        n=n_sums,
-        largest=2 * unit,
-    )
+    l1 = FIXED_POINT * l1 + CHANGE_BY_ROUNDING * n_sums
+    l2 = FIXED_POINT * math.sqrt(l2_squared) + CHANGE_BY_ROUNDING * math.sqrt(n_sums)
+    return Sensitivity.of_norms(l1, l2, n=n_sums, largest=2 * FIXED_POINT)
 
 
 ONCE, TWICE = "once", "twice"
@@ -104,14 +77,13 @@ class SecondMoments(BoxedMoments):
     """
 
     abilities = frozenset({Ability.MOMENTS})
+    _words = "means and second moments of {0.n_features:,} columns"
     _omitted: ClassVar[dict[str, Any]] = {**BoxedMoments._omitted, "rounding": TWICE}
     rounding: str = field(default=ONCE, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.rounding, str) or self.rounding not in (ONCE, TWICE):
-            raise ValueError(f"rounding must be 'once' or 'twice', not {shortened(self.rounding)}")
-        if self.rounding == ONCE:
+        if choice("rounding", self.rounding, ONCE, TWICE) == ONCE:
             self._check_factors()
 
     @classmethod
@@ -122,27 +94,26 @@ class SecondMoments(BoxedMoments):
         self.__dict__.update({"rounding": TWICE, **state})  # pickles of before have none, as files
 
     @property
-    def in_words(self) -> str:
-        return f"means and second moments of {self.n_features:,} columns"
-
-    @property
     def n_sums(self) -> int:
         return self.n_features + self.n_features * (self.n_features + 1) // 2
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_second_moments(self.n_features, FIXED_POINT)
+        d, n = self.n_features, self.n_sums
+        return _in_integers(n + d / (2 * (d + 1)), 4 * ((d + 1) ** 2 // 4), n)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        bounds, fused = np.array(self.bound), self.rounding == ONCE
-        return add_moments(kernel.active, self.within(rows), self.middle, bounds, fused, weights, threads, sums)
+    def _box_of(self, rows: Rows) -> tuple[str, Any, Any, Any, bool]:
+        """The rows and the box as native kernels take them."""
+        return kernel.active, self.within(rows), self.middle, np.array(self.bound), self.rounding == ONCE
+
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
+        return add_moments(*self._box_of(rows), weights, threads, sums)
 
     def device_plan(self, owner: Device) -> MomentsPlan:
         return MomentsPlan(owner, self.middle, np.array(self.bound), once=self.rounding == ONCE)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         integers = np.zeros((len(rows), self.n_sums), np.int64)
-        bounds, fused = np.array(self.bound), self.rounding == ONCE
-        return integers, write_moments(kernel.active, self.within(rows), self.middle, bounds, fused, threads, integers)
+        return integers, write_moments(*self._box_of(rows), threads, integers)
 
     def mean_of(self, sums: Double) -> NDArray[Any]:
         b = np.array(self.bound)
@@ -172,16 +143,14 @@ class ColumnMoments(BoxedMoments, Blockwise):
     [2.0, 3.0, 5.0, 10.0]
     """
 
-    @property
-    def in_words(self) -> str:
-        return f"means and squares of {self.n_features:,} columns"
+    _words = "means and squares of {0.n_features:,} columns"
 
     @property
     def n_sums(self) -> int:
         return 2 * self.n_features
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_column_moments(self.n_features, FIXED_POINT)
+        return _in_integers(2.25 * self.n_features, 4 * self.n_features, self.n_sums)
 
     def _write_features(self, away: Double, features: Double) -> None:
         y = away / np.array(self.bound)[:, None]
@@ -219,6 +188,7 @@ class VeroneseMoments(Mapped, Boxed):
     """
 
     abilities = frozenset({Ability.SUBSPACES})
+    _words = "moments of order 2 and 4 of {0.n_features:,} columns"
 
     def __post_init__(self) -> None:
         whole("n_features", self.n_features, most=MOST_VERONESE_COLUMNS)
@@ -227,12 +197,9 @@ class VeroneseMoments(Mapped, Boxed):
         if not SMALLEST_VERONESE_BOUND <= least <= most <= LARGEST_VERONESE_BOUND:
             raise ValueError(f"products of four over- or underflow for bounds {least!r} to {most!r}: rescale the data")
 
-    @property
-    def in_words(self) -> str:
-        return f"moments of order 2 and 4 of {self.n_features:,} columns"
-
     def replace_one_sensitivity(self) -> Sensitivity:
-        return replaced_veronese_moments(self.n_features, FIXED_POINT)
+        at_corners = (self.inner.n_features + 1) ** 2 - ((self.n_features + 1) // 2 + 1) ** 2
+        return _in_integers(self.n_sums, max(at_corners, self.n_sums), self.n_sums)
 
     @cached_property
     def inner(self) -> SecondMoments:
@@ -241,7 +208,7 @@ class VeroneseMoments(Mapped, Boxed):
         a, c = np.tril_indices(self.n_features)
         return SecondMoments(len(a), bound=tuple((b[a] * b[c]).tolist()), rounding=TWICE)
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:  # noqa: ARG002
+    def mapped(self, rows: Rows, threads: int) -> Double:  # noqa: ARG002
         """The monomials of each row, from one float64 multiplication each."""
         with np.errstate(all="ignore"):  # what is not finite is refused later
             y = self.within(rows).astype(np.float64) - self.middle

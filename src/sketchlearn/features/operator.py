@@ -8,26 +8,27 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import check_names
-from sketchlearn.core.values import truth
+from sketchlearn.core.values import Value, truth
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.accumulation import (
     packed_rows,
     private_bits,
     sketch_of_bits,
-    sketch_of_integers,
+    sketch_of_clipped,
     sum_of_rows,
     weights_of_rows,
 )
-from sketchlearn.features.provenance import WithOrigin, public_design
+from sketchlearn.features.provenance import Origin, public_design
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels.gpu.driver import Device
@@ -57,14 +58,29 @@ _RENAMED = {
 }
 
 
-class Operator(WithOrigin, ABC):
+def of(path: str) -> Any:
+    """A property or method that is an attribute of a field's value, by its path."""
+    return property(attrgetter(path))
+
+
+class Operator(Value, ABC):
     """A map from one record to a vector of integers, which stand for features."""
 
     _omitted: ClassVar[dict[str, Any]] = {"columns": None}
+    #: whether it has numbers of its own, besides those of the operators that it is made of
+    _has_numbers: ClassVar[bool] = True
+    #: fields that describe a sample of rows, unless they are left out
+    _describe_sample: ClassVar[tuple[str, ...]] = ()
+    #: its words, as a format of itself
+    _words: ClassVar[str] = "{!r}"
     #: what its sketches can answer
     abilities: frozenset[Ability] = frozenset()
     n_features: int
     columns: tuple[str, ...] | None
+    #: the rule of the priority sample; None if there is none
+    keeping: Keeping | None = None
+    #: bits that hold each integer of each record, an odd number below 2^bits in size; None if none do
+    packed_bits: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -72,6 +88,59 @@ class Operator(WithOrigin, ABC):
             if old in cls.__dict__ and new not in cls.__dict__:
                 warnings.warn(f"{cls.__name__}.{old} is deprecated: call it {new}", DeprecationWarning, stacklevel=2)
                 setattr(cls, new, cls.__dict__[old])
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The provenance of its numbers: the worst of all that it is made of.
+
+        These are its own numbers, what was read off rows (a proposed schema, the outline of a sample), and the
+        operators among its fields. Unknown until `with_origin` states it, and again after `dataclasses.replace`.
+        """
+        own = self.__dict__.get("_origin", Origin.UNKNOWN if self._has_numbers else Origin.DECLARED)
+        parts = (part.origin for parts in self.made_of().values() for part in parts)
+        return reduce(Origin.worse, parts, self._read_off_rows.worse(own))
+
+    def with_origin(self, origin: Origin | str) -> Self:
+        """The same, with a statement of its provenance: "declared" (public), "sample" (data-dependent) or "unknown".
+
+        Private releases need "declared": no number (bounds, center, scale, edges) was taken from the rows. What is
+        known to be read off rows stays so.
+        """
+        said = Origin.of(origin)
+        told: dict[str, Any] = {"_origin": said} if self._has_numbers else {}
+        for name, parts in self.made_of().items():
+            own = tuple(part.with_origin(said.worse(self._read_off_rows)) for part in parts)
+            told[name] = own if isinstance(getattr(self, name), tuple) else own[0]
+        return self._twin(**told)
+
+    def with_worse_origin(self, other: Operator) -> Self:
+        """The same, with the worse provenance of both: that of a sum of two operators' sketches."""
+        worse = self.origin.worse(other.origin)
+        return self if worse is self.origin else self.with_origin(worse)
+
+    @property
+    def _read_off_rows(self) -> Origin:
+        """`Origin.SAMPLE` if a field says itself that it was made of rows."""
+        proposed = isinstance(self.columns, SchemaColumns) and self.columns.schema.proposed
+        described = any(getattr(self, name) != self._omitted[name] for name in self._describe_sample)
+        return Origin.SAMPLE if proposed or described else Origin.DECLARED
+
+    def made_of(self) -> dict[str, tuple[Any, ...]]:
+        """The operators that it is made of, by the field that holds one or several of them."""
+        found = {}
+        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
+            value = getattr(self, name)
+            parts = value if isinstance(value, tuple) else (value,)
+            if parts and isinstance(parts[0], Operator):
+                found[name] = parts
+        return found
+
+    def _twin(self, **fields: Any) -> Self:
+        """A copy with other fields, in which all that was drawn stays drawn."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update({name: own for name, own in self.__dict__.items() if name not in ("origin", "identity")})
+        twin._set(**fields)
+        return twin
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -89,17 +158,15 @@ class Operator(WithOrigin, ABC):
         """The largest absolute contribution of a record to a sum."""
 
     @abstractmethod
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         """Adds the integers of rows to sums; returns the first row outside the operator's domain, or -1."""
 
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]:
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]:
         """As `add_rows`, and how many rows were outside a bound and moved onto it."""
         return self.add_rows(rows, weights, threads, sums), int(np.count_nonzero(self.beyond(rows)))
 
     @abstractmethod
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         """The integers of each row, and the first row outside the operator's domain, or -1."""
 
     @abstractmethod
@@ -120,7 +187,7 @@ class Operator(WithOrigin, ABC):
     @property
     def in_words(self) -> str:
         """The operator in a line of plain words."""
-        return repr(self)
+        return self._words.format(self)
 
     def add_remove_sensitivity(self) -> Sensitivity:
         """The sensitivity to adding or removing one record: the most that the sums change."""
@@ -133,7 +200,7 @@ class Operator(WithOrigin, ABC):
 
     @property
     def data_dependent_errors(self) -> bool:
-        """Whether errors depend on the data: finite rows may be refused, so that a sketch tells that there were none.
+        """Whether errors depend on the data: finite rows may be refused, so that a sketch reveals that there were none.
 
         True unless a class says otherwise.
         """
@@ -162,11 +229,6 @@ class Operator(WithOrigin, ABC):
         return self if isinstance(self, kind) else None
 
     @property
-    def keeping(self) -> Keeping | None:
-        """The rule of the priority sample; None if there is none."""
-        return None
-
-    @property
     def can_keep(self) -> bool:
         """Whether the operator can have a priority sample."""
         return "keeping" in self.__dataclass_fields__  # type: ignore[attr-defined]
@@ -182,20 +244,15 @@ class Operator(WithOrigin, ABC):
         return self if self.keeping is None else self.with_keeping(None)
 
     @property
-    def packed_bits(self) -> int | None:
-        """Bits that hold each integer of each record, an odd number below 2^bits in size; None if none do."""
-        return None
-
-    @property
     def one_bit(self) -> bool:
         """Whether each integer of each record is +1 or -1, so that 64 of them go into a word."""
         return self.packed_bits == 1
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are outside a bound and moved onto it before they contribute."""
         return np.zeros(len(rows), bool)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
+    def warn_of_noise(self, rows: Rows) -> None:
         """Warns where the features of such rows would be noise."""
 
     @property
@@ -249,15 +306,19 @@ class Operator(WithOrigin, ABC):
         3
         """
         threads = kernel.n_threads(n_jobs)
-        if sample_weight is not None and (unit is not None or rows_per_unit is not None):
-            raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
-        rows, protected = self._rows(data, nulls, unit, rows_per_unit)
+        if unit is not None or rows_per_unit is not None:
+            if sample_weight is not None:
+                raise ValueError("rows of units have weight 1: leave out sample_weight, or unit and rows_per_unit")
+            data = rows_of_units(source(data, nulls=nulls), unit, rows_per_unit, self.columns)
+        rows = self._source(data, nulls)
+        protected = PrivacyUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
         sample_weight = rows.weights if sample_weight is None else sample_weight
         if sample_weight is not None and rows.n_rows is None:
             raise ValueError("sample_weight needs an array of rows: for a stream, update a sketch block by block")
         weights, bits, heaviest = weights_of_rows(sample_weight, rows.n_rows or 0)
         units, summed = sum_of_rows(self, rows, weights, bits, threads, device, progress)
-        notes = (summed.clipped, heaviest, summed.kept, Batches.just_read(), protected)
+        kept = None if summed.keeper is None else summed.keeper.kept
+        notes = (summed.clipped, heaviest, kept, Batches.just_read(), protected)
         return _named(Sketch(self, summed.sums, units, bits, (), None, *notes), batch)
 
     def device_plan(self, owner: Device) -> DevicePlan | None:  # noqa: ARG002
@@ -279,7 +340,7 @@ class Operator(WithOrigin, ABC):
 
         Several bits of an integer are the signs of its powers of two. Those of the highest power come first, of all
         integers. With epsilon, for single bits, `PrivateBits`: a randomised response per row, which costs epsilon, for
-        a server that nobody trusts. Pack each row once. An undeclared operator needs assume_public_design=True.
+        an untrusted server. Pack each row once. An undeclared operator needs assume_public_design=True.
 
         >>> import numpy as np, sketchlearn as skl
         >>> law = skl.features.frequencies.Gaussian(2.0)
@@ -330,7 +391,8 @@ class Operator(WithOrigin, ABC):
         >>> operator.sketch_features(operator.features(np.eye(3))) == operator.sketch(np.eye(3))
         True
         """
-        return _named(sketch_of_integers(self, self.integers_of_features(features), sample_weight), batch)
+        integers = self.integers_of_features(features)
+        return _named(sketch_of_clipped(self, len(integers), integers.__getitem__, sample_weight), batch)
 
     def integers_of_features(self, features: Any) -> Integers:  # noqa: ARG002
         """The integers of rows of external features, (rows, n_sums)."""
@@ -341,14 +403,13 @@ class Operator(WithOrigin, ABC):
 
     def clip_contributions(self, integers: Integers) -> Integers:
         """Integers of external features, (rows, n_sums), clipped to the operator's sensitivity."""
-        return self.add_remove_sensitivity().clipped(
-            np.clip(integers, -self.largest_contribution, self.largest_contribution)
-        )
+        most = self.largest_contribution
+        return self.add_remove_sensitivity().clipped(np.clip(integers, -most, most))
 
     def _require_bits(self) -> None:
         if self.packed_bits is None:
             other = "use wave='square' or skl.features.waves.QuantizedCosine(bits), without subsample"
-            raise ValueError(f"this operator's features are not single bits, nor a few: {other}")
+            raise ValueError(f"this operator's features cannot be packed into bits: {other}")
 
     def _source(self, data: Any, nulls: str = "error") -> Source:
         """The data's rows, of the operator's own columns."""
@@ -356,13 +417,6 @@ class Operator(WithOrigin, ABC):
         if self.columns is None and isinstance(rows.columns, SchemaColumns):
             raise ValueError("the rows are encoded by a schema that the operator lacks: give it to design, too")
         return rows if self.columns is None else rows.only(self.columns)
-
-    def _rows(self, data: Any, nulls: str, unit: Any, most: int | None) -> tuple[Source, PrivacyUnit | None]:
-        """The data's rows or, where units are given, at most so many of each."""
-        if unit is not None or most is not None:
-            data = rows_of_units(source(data, nulls=nulls), unit, most, self.columns)
-        rows = self._source(data, nulls)
-        return rows, PrivacyUnit(rows.unit, rows.most) if isinstance(rows, RowsOfUnits) else None
 
     def _integers(self, data: Any, n_jobs: int | None) -> Iterator[NDArray[np.integer]]:
         """The integers of each row, block by block; the first block is empty."""
@@ -401,7 +455,8 @@ class Operator(WithOrigin, ABC):
 
     def to_json(self) -> dict[str, Any]:
         check_names("a column", self.columns or ())  # a file of it could not be read again
-        return {**super().to_json(), "digest": self.digest}
+        own = self.__dict__.get("_origin", Origin.UNKNOWN)
+        return {**super().to_json(), **({} if own is Origin.UNKNOWN else {"origin": own.value}), "digest": self.digest}
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
@@ -416,9 +471,15 @@ class Operator(WithOrigin, ABC):
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
-        operator = super()._build({name: value for name, value in fields.items() if name != "digest"})
+        own = {name: value for name, value in fields.items() if name not in ("digest", "origin", "declared")}
+        if not cls._has_numbers and len(own) + ("digest" in fields) < len(fields):
+            raise ValueError(f"{cls.__name__}: its parts have origins, and it has none of its own")
+        operator = super()._build(own)
         check_names("a column", operator.columns or ())
-        return operator
+        # in files from before there were origins
+        before = Origin.DECLARED if truth("declared", fields.get("declared", False)) else Origin.UNKNOWN
+        origin = Origin.of(fields.get("origin", before))
+        return operator if origin is Origin.UNKNOWN else operator._twin(_origin=origin)  # its parts say their own
 
     def verify(self, form: dict[str, Any]) -> None:
         """Refuses a JSON form whose random numbers are not those that are drawn here."""
@@ -441,9 +502,7 @@ class CountingOperator(Operator):
     """An operator that counts the rows that it moves onto a bound while it adds them."""
 
     @abstractmethod
-    def add_counted(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers
-    ) -> tuple[int, int]: ...
+    def add_counted(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> tuple[int, int]: ...
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.add_counted(rows, weights, threads, sums)[0]

@@ -17,7 +17,7 @@ LEAST_ROWS_PER_CELL = 5  # A cell averages at least that many, so that no single
 FEWEST_CELLS, MOST_CELLS, MOST_NUMBERS = 60, 150, 6000  # A design must stay small beside its sketches.
 # Errors of eight clusters of 20 tables were 1.0085 (mean) with 60 cells, 1.0078 with 120.
 CELLS_PER_COLUMN, CELLS_PER_CLUSTER = 6, 15
-LEAST_USEFUL_CELLS = 10  # Fewer cells tell less than the columns' histograms.
+LEAST_USEFUL_CELLS = 10  # Fewer cells are less informative than the columns' histograms.
 
 Indices = NDArray[np.int64]
 

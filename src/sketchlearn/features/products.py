@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.abilities import Ability
@@ -19,7 +18,7 @@ from sketchlearn.features.bounded import FIXED_POINT, REFUSE, check_column_numbe
 from sketchlearn.features.composed import Composed, FeatureUser, Mapped, first_bad, renumbered
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.moments import SecondMoments
-from sketchlearn.features.operator import Operator
+from sketchlearn.features.operator import Operator, of
 from sketchlearn.features.sensitivity import Sensitivity
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import add_crosses, write_crosses
@@ -27,48 +26,34 @@ from sketchlearn.kernels.gpu.driver import Device
 from sketchlearn.kernels.gpu.plans import CrossPlan, FeatureMomentsPlan
 
 FACTOR_UNIT = 2**15  # What a feature and a value of 1 become before they are multiplied.
-INTEGERS_AT_A_TIME = (
-    1 << 20
-)  # Integers of features that are held at a time, so that memory does not grow with the rows.
+INTEGERS_AT_A_TIME = 1 << 20  # Integers of features that are held at a time, whatever the number of rows.
 MOST_SUMS = 2**31
 
 
+@dataclass(frozen=True)
 class Crossed(Composed):
     """An operator of Fourier features and of values of the same rows, which lie within bounds."""
 
+    _omitted: ClassVar[dict[str, Any]] = {"n_crossed": None, "values": None, "outside": REFUSE}
+    # of all frequencies and all columns, unless a subclass has fields for them
+    n_crossed: ClassVar[int | None] = None
+    values: ClassVar[tuple[int, ...] | None] = None
+    n_features = of("crossed.n_features")
+    columns = of("crossed.columns")
+    warn_of_noise = of("crossed.warn_of_noise")
+    #: what is subtracted from the values
+    middle = of("_box.middle")
     crossed: Operator
+    _: KW_ONLY
     bound: tuple[float, ...]
-    center: tuple[float, ...] | None
-    outside: str
+    center: tuple[float, ...] | None = None
+    outside: str = REFUSE
 
-    @property
-    @abstractmethod
-    def n_values(self) -> int:
-        """How many columns are values."""
-
-    @property
-    @abstractmethod
-    def n_frequencies(self) -> int:
-        """How many of the frequencies are crossed, the first ones."""
-
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The columns that are values."""
-        return rows
-
-    def _check_crossed(self) -> None:
-        """Refuses all but Fourier features, and leaves out what a design notes beside them."""
+    def __post_init__(self) -> None:
         if not isinstance(self.crossed, Operator) or _waves(self.crossed) is None:
             raise ValueError(f"crossed must be Fourier features of rows, not {shortened(self.crossed)}")
-        self._set(crossed=_alone(self.crossed))
+        self._set(crossed=_alone(self.crossed))  # what a design notes beside the features is left out
         self.check_depth()
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.crossed.n_features
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.crossed.columns
 
     @property
     def waves(self) -> FourierFeatures:
@@ -78,9 +63,18 @@ class Crossed(Composed):
         return found
 
     @property
-    def middle(self) -> Double:
-        """What is subtracted from the values."""
-        return self._box.middle
+    def n_frequencies(self) -> int:
+        """How many of the frequencies are crossed, the first ones."""
+        return self.waves.n_frequencies if self.n_crossed is None else self.n_crossed
+
+    @property
+    def n_values(self) -> int:
+        """How many columns are values."""
+        return self.n_features if self.values is None else len(self.values)
+
+    def _values_of(self, rows: Rows) -> NDArray[Any]:
+        """The columns that are values."""
+        return rows if self.values is None else rows[:, self.values]
 
     @cached_property
     def _box(self) -> SecondMoments:
@@ -94,11 +88,11 @@ class Crossed(Composed):
     def data_dependent_errors(self) -> bool:
         return self._box.data_dependent_errors or self.crossed.data_dependent_errors
 
-    def beyond(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def beyond(self, rows: Rows) -> NDArray[np.bool_]:
         return np.asarray(self.crossed.beyond(rows) | self._box.beyond(self._values_of(rows)))
 
     def _integers_of(
-        self, rows: NDArray[Any], threads: int, weights: Integers | None = None, sums: Integers | None = None
+        self, rows: Rows, threads: int, weights: Weights = None, sums: Integers | None = None
     ) -> tuple[NDArray[np.int32], int]:
         """The integers of the crossed features, row by row; those of all are added to sums, if there are any."""
         features = self.crossed
@@ -106,8 +100,11 @@ class Crossed(Composed):
             rows, features = features.mapped(rows, threads), features.inner
         return self.waves.write_first(rows, self.n_frequencies, threads, weights, sums)
 
-    def warn_of_noise(self, rows: NDArray[Any]) -> None:
-        self.crossed.warn_of_noise(rows)
+    def explain_refusal(self, row: Double) -> str:
+        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
+            return self.crossed.explain_refusal(row)
+        reason = self._box.explain_refusal(self._values_of(row[None])[0])
+        return reason if self.values is None else renumbered(reason, self.values)
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -145,35 +142,19 @@ class CrossFeatures(Crossed, FeatureUser):
     (20, 1)
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"n_crossed": None, "values": None, "outside": REFUSE}
-    crossed: Operator
     _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    n_crossed: int | None = None
-    values: tuple[int, ...] | None = None
-    outside: str = REFUSE
+    n_crossed: int | None = None  # type: ignore[misc]
+    values: tuple[int, ...] | None = None  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        self._check_crossed()
+        super().__post_init__()
         if self.values is not None:
             self._set(values=check_column_numbers("values", self.values, self.n_features))
         if self.n_crossed is not None:
             self._set(n_crossed=whole("n_crossed", self.n_crossed, most=self.waves.n_frequencies))
-        box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
-        self._set(bound=box.bound, center=box.center)
+        self._set(bound=self._box.bound, center=self._box.center)
         if self.n_sums > MOST_SUMS:
             raise ValueError(f"{self.n_sums:,} products are too many: cross fewer features with n_crossed")
-
-    @property
-    def n_frequencies(self) -> int:
-        """How many of the features are crossed."""
-        return self.waves.n_frequencies if self.n_crossed is None else self.n_crossed
-
-    @property
-    def n_values(self) -> int:
-        """How many columns they are multiplied by."""
-        return self.n_features if self.values is None else len(self.values)
 
     @property
     def n_sums(self) -> int:
@@ -196,14 +177,11 @@ class CrossFeatures(Crossed, FeatureUser):
         l2 = unit * math.sqrt(one.l2_squared * touched * self.n_values) + 0.5 * math.sqrt(n)
         return Sensitivity.of_norms(l1, l2, n=n, largest=self.largest_contribution)
 
-    def _values_of(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return rows if self.values is None else rows[:, self.values]
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         return self.add_with_features(rows, weights, threads, None, sums)
 
     def add_with_features(
-        self, rows: NDArray[Any], weights: Integers | None, threads: int, of_features: Integers | None, sums: Integers
+        self, rows: Rows, weights: Weights, threads: int, of_features: Integers | None, sums: Integers
     ) -> int:
         step = max(1, INTEGERS_AT_A_TIME // (self.waves.wave.parts * self.n_frequencies))
         for first in range(0, len(rows), step):
@@ -220,13 +198,13 @@ class CrossFeatures(Crossed, FeatureUser):
             return None
         return CrossPlan(writer, FACTOR_UNIT / self.waves.wave.unit, box.middle, np.array(box.bound), self.values)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
         products = np.zeros((len(rows), self.n_sums), np.int64)
         integers, bad = self._integers_of(rows, threads)
         outcomes = (bad, write_crosses(*self._crossed(rows, integers), threads, products))
         return products, first_bad(*outcomes)
 
-    def _crossed(self, rows: NDArray[Any], integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
+    def _crossed(self, rows: Rows, integers: NDArray[np.int32]) -> tuple[str, Any, float, Any, Any, Any]:
         """What the kernel multiplies."""
         values, box = self._box.within(self._values_of(rows)), self._box
         return kernel.active, integers, FACTOR_UNIT / self.waves.wave.unit, values, box.middle, np.array(box.bound)
@@ -242,12 +220,6 @@ class CrossFeatures(Crossed, FeatureUser):
     def split(self, values: NDArray[Any]) -> NDArray[Any]:
         """The mean of each feature times each value less its center, (n_frequencies, n_values), of a mean vector."""
         return values.reshape(self.n_frequencies, self.n_values)
-
-    def explain_refusal(self, row: Double) -> str:
-        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
-            return self.crossed.explain_refusal(row)
-        said = self._box.explain_refusal(self._values_of(row[None])[0])
-        return said if self.values is None else renumbered(said, self.values)
 
 
 def _waves(features: Operator) -> FourierFeatures | None:
@@ -294,36 +266,18 @@ class FeatureMoments(Crossed, Mapped):
     """
 
     abilities = frozenset({Ability.KERNEL_REGRESSIONS})
-    _omitted: ClassVar[dict[str, Any]] = {"outside": REFUSE}
-    crossed: Operator
-    _: KW_ONLY
-    bound: tuple[float, ...]
-    center: tuple[float, ...] | None = None
-    outside: str = REFUSE
+    _words = "second moments of features and {0.n_values:,} columns together; features: {0.crossed.in_words}"
+    #: how many features come before the columns
+    n_waves = of("waves.n_sums")
 
     def __post_init__(self) -> None:
-        self._check_crossed()
+        super().__post_init__()
         if self.waves.subsample is not None or self.waves.law.weighted:
             raise ValueError("crossed must be Fourier features without subsample, of a distribution without weights")
-        box = SecondMoments(self.n_values, bound=self.bound, center=self.center, outside=self.outside)
-        self._set(bound=box.bound, center=box.center)
+        self._set(bound=self._box.bound, center=self._box.center)
         width = self.n_waves + self.n_values
         if width * (width + 3) // 2 > MOST_SUMS:
             raise ValueError(f"the products of {width:,} features and columns are too many: take fewer frequencies")
-
-    @property
-    def n_values(self) -> int:
-        return self.n_features
-
-    @property
-    def n_frequencies(self) -> int:
-        """How many frequencies there are, each with one feature or two."""
-        return self.waves.n_frequencies
-
-    @property
-    def n_waves(self) -> int:
-        """How many features come before the columns."""
-        return self.waves.n_sums
 
     @cached_property
     def inner(self) -> SecondMoments:
@@ -336,7 +290,7 @@ class FeatureMoments(Crossed, Mapped):
     def own_cost(self) -> Cost:
         return Cost.of_numbers(self.n_waves + self.n_values, bytes_each=100, operations_each=700)  # of `inner`
 
-    def mapped(self, rows: NDArray[Any], threads: int) -> Double:
+    def mapped(self, rows: Rows, threads: int) -> Double:
         """The features of each row, and its columns; those beyond their bounds are clipped, if they are to be."""
         integers, bad = self._integers_of(rows, threads)
         found = np.empty((len(rows), self.inner.n_features))
@@ -346,7 +300,7 @@ class FeatureMoments(Crossed, Mapped):
             found[bad:] = np.nan  # refused there: a value too far for a phase
         return found
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
         step = max(1, NUMBERS_AT_A_TIME // self.inner.n_features)
         for first in range(0, len(rows), step):
             own = None if weights is None else weights[first : first + step]
@@ -361,15 +315,6 @@ class FeatureMoments(Crossed, Mapped):
             return None
         return FeatureMomentsPlan(writer, 1 / self.waves.wave.unit, self.inner.device_plan(owner))
 
-    @property
-    def in_words(self) -> str:
-        return f"second moments of features and {self.n_values:,} columns together; features: {self.crossed.in_words}"
-
     def split(self, values: Double) -> tuple[Double, Double]:
         """The mean of features and columns less their center, and the matrix of mean products, of a mean vector."""
         return self.inner.split(values)
-
-    def explain_refusal(self, row: Double) -> str:
-        if self.crossed.add_rows(row[None], None, 1, np.zeros(self.crossed.n_sums, np.int64)) >= 0:
-            return self.crossed.explain_refusal(row)
-        return self._box.explain_refusal(row)

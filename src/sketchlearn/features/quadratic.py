@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, Integers, Rows, Weights
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import Stream, lengths, normal_cost, squares
 from sketchlearn.core.values import positive, whole
 from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import REFUSE, Bounded, larger_bound
-from sketchlearn.features.projected import Projected, float32_cost
+from sketchlearn.features.operator import of
 from sketchlearn.features.sensitivity import Sensitivity
+from sketchlearn.features.structured import float32_cost
 from sketchlearn.features.waves import FIXED_POINT
 from sketchlearn.kernels import dispatch as kernel
 from sketchlearn.kernels._native import Plan, dense_plan
@@ -135,7 +136,7 @@ CLIPPED_LENGTH = 1 - 2.0**-20  # In units of the bound: float32 could round a cl
 
 
 @dataclass(frozen=True)
-class QuadraticFeatures(Bounded, Projected):
+class QuadraticFeatures(Bounded):
     """Phi_j(x) = (omega_j . (x - center))^2, omega_j uniform on the sphere of radius sqrt(n_features).
 
     Parameters
@@ -157,6 +158,9 @@ class QuadraticFeatures(Bounded, Projected):
     """
 
     abilities = frozenset({Ability.PROJECTED_COMPONENTS})
+    _words = "squares of {0.n_directions:,} random projections of {0.n_features:,} columns, seed {0.seed}"
+    _center_type = np.float32
+    n_sums = of("n_directions")
     n_features: int
     n_directions: int
     _: KW_ONLY
@@ -174,35 +178,24 @@ class QuadraticFeatures(Bounded, Projected):
             seed=whole("seed", self.seed, 0, 2**64 - 1),
         )
 
-    @property
-    def in_words(self) -> str:
-        projections = f"{self.n_directions:,} random projections of {self.n_features:,} columns"
-        return f"squares of {projections}, seed {self.seed}"
-
     @cached_property
     def _energy(self) -> QuadraticEnergy:
         return QuadraticEnergy.of_directions(self.directions / math.sqrt(self.n_features))
 
     def add_remove_sensitivity(self) -> Sensitivity:
-        energy = self._energy
-        return self._in_integers(energy.squares, math.sqrt(energy.fourth_powers), rows=1)
+        return self._in_integers(self._energy.squares, self._energy.fourth_powers, rows=1)
 
     def replace_one_sensitivity(self) -> Sensitivity:
-        energy = self._energy
-        return self._in_integers(energy.replaced_squares, math.sqrt(energy.replaced_fourth_powers), rows=2)
+        return self._in_integers(self._energy.replaced_squares, self._energy.replaced_fourth_powers, rows=2)
 
-    def _in_integers(self, l1: float, l2: float, rows: int) -> Sensitivity:
-        """Norms of the true change as norms of what changes in integers, of so many rows with their errors."""
+    def _in_integers(self, l1: float, l2_squared: float, rows: int) -> Sensitivity:
+        """Norms of the change of integers, from those of the true change, with the rounding errors of some rows."""
         m, energy, error = self.n_directions, self._energy.squares, (self.n_features + 3) * 2.0**-24
         rounding = 0.5  # of the last product; t * 2^20 is exact
         of_t = 2 * error * math.sqrt(energy) + math.sqrt(m) * error**2  # L2; times sqrt(m) in L1
         l1 = FIXED_POINT * (l1 + rows * math.sqrt(m) * of_t) + rows * m * rounding
-        l2 = FIXED_POINT * (l2 + rows * of_t) + rows * math.sqrt(m) * rounding
+        l2 = FIXED_POINT * (math.sqrt(l2_squared) + rows * of_t) + rows * math.sqrt(m) * rounding
         return Sensitivity.of_norms(l1, l2, n=m, largest=self.largest_contribution)
-
-    @property
-    def n_sums(self) -> int:
-        return self.n_directions
 
     @property
     def largest_contribution(self) -> int:
@@ -247,13 +240,14 @@ class QuadraticFeatures(Bounded, Projected):
     def device_plan(self, owner: Device) -> DensePlan:
         return DensePlan(owner, self._planned, self._directions)
 
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return super().add_rows(self.within(rows), weights, threads, sums)
+    def add_rows(self, rows: Rows, weights: Weights, threads: int, sums: Integers) -> int:
+        return self._plan.add(self.within(rows), weights, threads, sums)
 
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        return super().write_rows(self.within(rows), threads)
+    def write_rows(self, rows: Rows, threads: int) -> tuple[NDArray[np.integer], int]:
+        integers = np.zeros((len(rows), self.n_sums), np.int32)
+        return integers, self._plan.write(self.within(rows), threads, integers)
 
-    def _is_outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_outside(self, rows: Rows) -> NDArray[np.bool_]:
         y = (rows - self.middle.astype(rows.dtype)).astype(np.float32).astype(np.float64)
         return np.asarray(squares(y.T) > self.bound**2)
 

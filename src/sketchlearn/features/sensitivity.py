@@ -45,7 +45,7 @@ class Sensitivity:
         return Sensitivity(n * self.l1, n * self.l2_squared, self.each)
 
     def counted(self, times: int) -> Sensitivity:
-        """Of so many records that are bounded alike, or of one that counts so many times.
+        """Of several records with this bound, or of one that counts several times.
 
         >>> Sensitivity.of_integers(3, 1).counted(2)
         Sensitivity(l1=6, l2_squared=12)

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 FIXED_POINT = 2**20
 FEATURE_ERROR = 2  # The largest error of a part of a feature, in integers: docs/reference/arithmetic.md promises it.
 SERIES_ERROR = 4  # The same of a series, with room: 16 harmonics, two roundings of at most 1/16 each.
-GRID_POINTS = 2**16  # phases at which a series is looked at for its bounds
+GRID_POINTS = 2**16  # phases at which a series is evaluated for its bounds
 Number = complex  # the fields named complex hide the type
 
 
@@ -247,10 +247,6 @@ class FourierSeries(Wave):
         return math.ceil(FIXED_POINT * min(1.0, largest)) + SERIES_ERROR
 
     def add_remove_sensitivity(self) -> Sensitivity:
-        return self._on_a_grid
-
-    @cached_property
-    def _on_a_grid(self) -> Sensitivity:
         # the largest values on a grid, and what they can rise by between its points
         terms = [0.0, *(Number(a, b) for a, b in self.coefficients)]
         first = np.fft.irfft(terms, GRID_POINTS, norm="forward")
@@ -296,17 +292,17 @@ def wave_from(wave: str | Wave) -> Wave:
     )
 
 
+@dataclass(frozen=True)
 class Quantized(Wave):
-    """A wave of 2^bits values: the middles of equal steps from -1 to 1, in one of which another wave is.
+    """A wave of 2^bits values: the middles of equal steps from -1 to 1, in one of which another real wave is.
 
     In integers these are the odd numbers from 1 - 2^bits to 2^bits - 1, over 2^bits. The bits of such a number are the
     signs of its powers of two: 2^(bits - 1), ..., 2, 1, each added or subtracted.
     """
 
     bits: int
-    complex: bool
-    #: bounds of the L1 and L2 norms of the other wave's two parts
-    _norms_before: ClassVar[tuple[float, float]]
+    complex: bool = True
+    _other: ClassVar[Wave]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -332,18 +328,17 @@ class Quantized(Wave):
 
     @property
     def _thresholds(self) -> Floats:
-        """Where a step of the other wave ends and the next one begins."""
+        """Where one step ends and the next one begins."""
         return 2 * np.arange(1, self.unit) / self.unit - 1
 
-    def _middles(self, values: Floats) -> Floats:
-        """The middle of each value's step; 1 belongs to the last one."""
-        step = np.minimum(np.floor((values + 1) * (self.unit / 2)), self.unit - 1)
+    def real_part(self, t: Floats) -> Floats:
+        step = np.minimum(np.floor((self._other.real_part(t) + 1) * (self.unit / 2)), self.unit - 1)  # 1 is in the last
         return np.asarray((2 * step + 1) / self.unit - 1)
 
     def add_remove_sensitivity(self) -> Sensitivity:
         # A middle is within one integer of the other wave, which is itself known to FEATURE_ERROR only.
         away = 1 + FEATURE_ERROR * self.unit / FIXED_POINT
-        l1, l2 = self._norms_before if self.complex else (1.0, 1.0)
+        l1, l2 = self._other.norms if self.complex and self._other.norms else (1.0, 1.0)
         l1, l2 = self.unit * l1 + self.parts * away, self.unit * l2 + math.sqrt(self.parts) * away
         bound = Sensitivity.of_norms(l1, l2, n=self.parts, largest=self.largest_contribution)
         every = Sensitivity.of_integers(self.parts, self.largest_contribution)
@@ -361,13 +356,8 @@ class QuantizedCosine(Quantized):
     0.4348
     """
 
-    bits: int
-    complex: bool = True
     name = "quantized_cosine"
-    _norms_before = (math.sqrt(2), 1.0)
-
-    def real_part(self, t: Floats) -> Floats:
-        return self._middles(np.cos(2 * np.pi * from_nearest(t)))
+    _other = Cosine()
 
     def _coefficient(self, k: int) -> Number:
         # each threshold adds a step of 2 / 2^bits where the cosine is above it: between plus and minus an angle
@@ -384,13 +374,8 @@ class QuantizedSawtooth(Quantized):
     array([-0.75, -0.25,  0.25,  0.75, -0.75])
     """
 
-    bits: int
-    complex: bool = True
     name = "quantized_sawtooth"
-    _norms_before = (1.5, math.sqrt(1.25))
-
-    def real_part(self, t: Floats) -> Floats:
-        return self._middles(2 * (t - np.floor(t + 0.5)))
+    _other = Sawtooth()
 
     def _coefficient(self, k: int) -> Number:
         # each threshold adds a step of 2 / 2^bits from half of it to half a turn
@@ -416,7 +401,9 @@ class Pair:
         if self.query.complex != self.wave.complex:
             raise ValueError("wave and query must both be real or both be complex")
         if abs(self.product) < 1e-6:
-            raise ValueError("the two waves are a quarter turn apart, their products tell nothing: use wave='cosine'")
+            raise ValueError(
+                "the two waves are a quarter turn apart, so that their mean product is 0: use wave='cosine'"
+            )
 
     @cached_property
     def product(self) -> float:

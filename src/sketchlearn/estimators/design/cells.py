@@ -17,13 +17,12 @@ from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.design import frequencies as laws
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, deviations, thinned
-from sketchlearn.features.bounded import CLIP
+from sketchlearn.features.bounded import CLIP, VALUE_BITS
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.directions import (
     DIRECTION_BITS,
     MOST_DIRECTIONS,
     PLACE_BITS,
-    VALUE_BITS,
     SomeDirections,
     packed,
 )

@@ -17,9 +17,9 @@ from sketchlearn.core.values import whole
 from sketchlearn.estimators.design import frequencies as laws
 from sketchlearn.estimators.design.frequencies import Budget, distinct_records, touched, warn_of_repetitions
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
-from sketchlearn.features.bounded import CLIP
+from sketchlearn.features.bounded import CLIP, VALUE_BITS
 from sketchlearn.features.composed import concatenate
-from sketchlearn.features.directions import DIRECTION_BITS, PLACE_BITS, VALUE_BITS, SomeDirections, packed
+from sketchlearn.features.directions import DIRECTION_BITS, PLACE_BITS, SomeDirections, packed
 from sketchlearn.features.families import AUTO
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian, LogUniform, Probed

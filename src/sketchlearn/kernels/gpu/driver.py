@@ -33,7 +33,7 @@ Size = ctypes.c_size_t
 
 
 class DeviceError(RuntimeError):
-    """A GPU that is not there, or did not do what it was asked to."""
+    """A GPU is not available, or an operation on it failed."""
 
 
 class Driver:
@@ -66,8 +66,8 @@ class Driver:
         if code:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(code, ctypes.byref(text))
-            said = (text.value or b"no reason is known").decode(errors="replace")
-            raise DeviceError(f"the GPU failed in {name}: {said} (error {code})")
+            reason = (text.value or b"unknown reason").decode(errors="replace")
+            raise DeviceError(f"the GPU failed in {name}: {reason} (error {code})")
 
     @property
     def n_devices(self) -> int:
@@ -85,9 +85,8 @@ class Device:
     """One GPU: its memory, streams and kernels. Shares its context with torch, CuPy and JAX."""
 
     def __init__(self, number: int) -> None:
-        self.number, self._driver = number, driver()
-        if not 0 <= number < self._driver.n_devices:
-            there = self._driver.n_devices
+        self.number, self.call, there = number, driver().call, driver().n_devices
+        if not 0 <= number < there:
             known = "there is none" if there == 0 else f"there are {there}, counted from 0"
             raise DeviceError(f"there is no GPU number {number}: {known}")
         handle, self._context = ctypes.c_int(), Pointer()
@@ -110,10 +109,6 @@ class Device:
             yield
         finally:
             self.call("cuCtxPopCurrent_v2", ctypes.byref(Pointer()))
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Calls a function of the driver."""
-        self._driver.call(name, *arguments)
 
     def _kernel(self, unit: str, name: str) -> Pointer:
         # the driver compiles a file when it is first asked for
@@ -138,7 +133,7 @@ class Device:
         self.call("cuLaunchKernel", self._kernel(unit, name), *shape, 0, stream.handle, arguments, None)
 
     def wait(self) -> None:
-        """Waits until nothing is left to do, for anybody."""
+        """Waits for all work of the device, that of other libraries included."""
         with self.current():
             self.call("cuCtxSynchronize")
 
@@ -178,12 +173,12 @@ def devices(wanted: Any) -> list[Device]:
     except DeviceError as error:
         if wanted != "auto":
             raise
-        warn_caller(f"{error}; the processor goes on")
+        warn_caller(f"{error}; continuing on the processor")
         return []
 
 
 class Memory:
-    """Bytes on a device, freed when nobody refers to them any more."""
+    """Bytes on a device, freed when no reference is left."""
 
     def __init__(self, size: int, owner: Device) -> None:
         self.size, self._owner, self._address = size, owner, Pointer()
@@ -202,13 +197,13 @@ class Memory:
 
 
 class Room:
-    """Memory that is used again, and grows: what was there is freed before more is taken."""
+    """Memory that is reused, and grows: the old memory is freed before more is allocated."""
 
     def __init__(self, owner: Device) -> None:
         self._owner, self._held = owner, Memory(0, owner)
 
     def of(self, size: int) -> Memory:
-        """At least so many bytes; what they held before is lost."""
+        """Memory of at least this size; its earlier content is lost."""
         if self._held.size < size:
             self._held = Memory(0, self._owner)
             self._held = Memory(size, self._owner)
@@ -231,12 +226,10 @@ class Stream:
         """Copies bytes from the address of pinned (or any) host memory."""
         self._owner.call("cuMemcpyHtoDAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
 
-    def download(self, to: int, source: int, size: int) -> None:
-        self._owner.call("cuMemcpyDtoHAsync_v2", Pointer(to), Pointer(source), Size(size), self.handle)
-
     def read(self, to: NDArray[Any], source: int) -> None:
         """Fills an array from an address on the device, once all earlier work is done."""
-        self.download(to.ctypes.data, source, to.nbytes)
+        bytes_read = Pointer(to.ctypes.data), Pointer(source), Size(to.nbytes)
+        self._owner.call("cuMemcpyDtoHAsync_v2", *bytes_read, self.handle)
         self.wait()
 
     def fill(self, to: int, byte: int, size: int) -> None:
@@ -247,26 +240,3 @@ class Stream:
         if getattr(self, "handle", None) and not sys.is_finalizing():
             with self._owner.current():
                 self._owner.call("cuStreamDestroy_v2", self.handle)
-
-
-class Event:
-    """A moment in a stream."""
-
-    def __init__(self, owner: Device) -> None:
-        self.handle, self._owner = Pointer(), owner
-        with owner.current():
-            owner.call("cuEventCreate", ctypes.byref(self.handle), ctypes.c_uint(0))
-
-    def record(self, stream: Stream) -> None:
-        self._owner.call("cuEventRecord", self.handle, stream.handle)
-
-    def since(self, earlier: Event) -> float:
-        """Seconds from an earlier event to this one."""
-        milliseconds = ctypes.c_float()
-        self._owner.call("cuEventElapsedTime", ctypes.byref(milliseconds), earlier.handle, self.handle)
-        return milliseconds.value / 1000
-
-    def __del__(self) -> None:
-        if getattr(self, "handle", None) and not sys.is_finalizing():
-            with self._owner.current():
-                self._owner.call("cuEventDestroy_v2", self.handle)

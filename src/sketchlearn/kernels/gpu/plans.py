@@ -19,13 +19,15 @@ from sketchlearn.kernels.gpu.rows import (
     INT64,
     POINTER,
     SINGLE,
-    CentredRows,
     Centring,
     ChosenColumns,
     DeviceRows,
+    KeepWork,
     RowsAtDevice,
-    fields,
+    downloaded,
+    gathered,
     pieces,
+    structure,
     weights_from,
 )
 
@@ -34,81 +36,79 @@ MOST_ROWS_PER_BLOCK = 1 << 16
 COLUMN_BLOCKS_PER_MULTIPROCESSOR = 4
 COUNTED_ROWS = 4096  # that a block counts the values of, at least
 
+Launch = tuple[str, str, tuple[int, int]]  # the PTX file, the kernel, and its grid of blocks
+
 
 class Plan:
-    """Arrays that stay on a GPU, and the structure by which kernels are told of them."""
+    """Arrays and numbers of one operator on a GPU, and the kernels that are launched with them."""
 
     sees_all_columns = True
     _work: ClassVar[type[ctypes.Structure]]
+    #: bytes of working memory for each row
+    _bytes_each = 0
 
-    def __init__(self, owner: Device, **arrays: NDArray[Any]) -> None:
-        self.device = owner
+    def __init__(self, owner: Device, numbers: dict[str, Any], **arrays: NDArray[Any]) -> None:
+        self.device, self._numbers, self._room = owner, numbers, Room(owner)
         self._arrays = {name: owner.copy(array) for name, array in arrays.items()}
 
     def _described(self, **more: Any) -> Any:
-        """The structure: addresses of the arrays, and fields that change from call to call."""
-        return self._work(**{name: array.address for name, array in self._arrays.items()}, **more)
+        """The argument of kernels: addresses of the arrays, the numbers, and what depends on the rows."""
+        return self._work(**{name: array.address for name, array in self._arrays.items()}, **self._numbers, **more)
+
+    def _pieces(self, rows: DeviceRows, bad: int, stream: Stream) -> Iterator[tuple[int, DeviceRows, int]]:  # noqa: ARG002
+        """The number of the first row, rows, and the address of their working memory."""
+        return pieces(rows, self._room, self._bytes_each)
+
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:
+        """The fields that depend on the rows, and the kernels to launch, in order."""
+        raise NotImplementedError
+
+    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
+        for first, own, room in self._pieces(rows, bad, stream):
+            own_fields, launches = self._launches(own, room)
+            own_weights = weights_from(weights, first)
+            work = self._described(rows=own.described(), weights=own_weights, sums=sums, first_bad=bad, **own_fields)
+            for unit, name, grid in launches:
+                self.device.launch(unit, name, grid, 256, work, stream)
 
 
 def rows_per_block(owner: Device, n_rows: int, squares: int) -> int:
-    """Rows of a block that has one of so many squares of products, so that all multiprocessors have work."""
+    """Rows of a block, so that all multiprocessors have work, if products form this many squares."""
     wanted = max(1, COLUMN_BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // squares)
     return min(MOST_ROWS_PER_BLOCK, max(SIDE, -(-n_rows // wanted)))
-
-
-class _MomentsWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "center bound factor weights sums first_bad"),
-        ("rows_per_block", INT64),
-        ("once", INT32),
-    )
 
 
 class MomentsPlan(Plan):
     """First and second moments."""
 
-    _work = _MomentsWork
+    _work = structure(
+        (RowsAtDevice, "rows"),
+        (POINTER, "center bound factor weights sums first_bad"),
+        (INT64, "rows_per_block"),
+        (INT32, "once"),
+    )
 
     def __init__(self, owner: Device, center: Double, bound: Double, *, once: bool) -> None:
-        super().__init__(owner, center=center, bound=bound, factor=2.0**15 / bound)
-        self._once = once
+        super().__init__(owner, {"once": once}, center=center, bound=bound, factor=2.0**15 / bound)
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:  # noqa: ARG002
         squares = -(-(rows.shape[1] + 1) // SIDE)
         across = squares * (squares + 1) // 2
         each = rows_per_block(self.device, len(rows), across)
-        work = self._described(
-            rows=rows.described(), weights=weights, sums=sums, first_bad=bad, rows_per_block=each, once=self._once
-        )
-        self.device.launch("moments", "add_moments", (across, -(-len(rows) // each)), 256, work, stream)
-
-
-class _CountWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "edges starts weights counts first_bad"),
-        ("n_counts", INT32),
-    )
+        return {"rows_per_block": each}, [("moments", "add_moments", (across, -(-len(rows) // each)))]
 
 
 class CountsPlan(Plan):
     """Counts of values between edges."""
 
-    _work = _CountWork
+    _work = structure((RowsAtDevice, "rows"), (POINTER, "edges starts weights sums first_bad"), (INT32, "n_counts"))
 
     def __init__(self, owner: Device, edges: Double, starts: NDArray[np.int64]) -> None:
-        super().__init__(owner, edges=edges, starts=starts)
-        self._n_counts = len(edges) + len(starts) - 1
+        super().__init__(owner, {"n_counts": len(edges) + len(starts) - 1}, edges=edges, starts=starts)
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        work = self._described(
-            rows=rows.described(), weights=weights, counts=sums, first_bad=bad, n_counts=self._n_counts
-        )
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:  # noqa: ARG002
         blocks = min(-(-len(rows) // COUNTED_ROWS), 8 * self.device.multiprocessors)
-        self.device.launch("histogram", "count_values", (blocks, 1), 256, work, stream)
+        return {}, [("histogram", "count_values", (blocks, 1))]
 
 
 TILE_COLUMNS = 128
@@ -119,23 +119,6 @@ MOST_BLOCKS_DOWN = 1024
 LARGEST_TRANSFORM = 2048  # that a block's shared memory has room for
 
 
-class _DenseWork(ctypes.Structure):
-    _fields_ = (
-        *fields(POINTER, "rows tiles frequencies dither weights sums integers coefficients"),
-        *fields(INT64, "harmonics stride padded columns"),
-        *fields(INT32, "n_features n_tiles tiles_per_block group_columns padded_group"),
-        ("limit", SINGLE),
-    )
-
-
-class _StructuredWork(ctypes.Structure):
-    _fields_ = (
-        *fields(POINTER, "rows tiles signs radii dither weights sums coefficients"),
-        *fields(INT64, "harmonics stride columns"),
-        *fields(INT32, "n_features n_tiles tiles_per_block group_columns size"),
-    )
-
-
 def _tiles_per_block(owner: Device, n_tiles: int, across: int) -> int:
     """Tiles of a block, so that all that run at a time end at a time."""
     at_once = max(1, WAVE_BLOCKS_PER_MULTIPROCESSOR * owner.multiprocessors // across)
@@ -144,7 +127,7 @@ def _tiles_per_block(owner: Device, n_tiles: int, across: int) -> int:
 
 
 class PlannedWaves(NamedTuple):
-    """What a plan takes beside the frequencies, on a GPU and on the processor."""
+    """The arguments of a plan beside the frequencies, on a GPU and on the processor."""
 
     feature: str
     center: Single
@@ -159,130 +142,113 @@ class _WavePlan(Plan):
     """What plans of all kinds of frequencies have in common."""
 
     def __init__(self, owner: Device, waves: PlannedWaves, **arrays: NDArray[Any]) -> None:
-        super().__init__(owner, coefficients=np.array(waves.coefficients, np.float32), **arrays)
-        self._feature, self._n_groups = waves.feature, waves.n_groups
+        self._feature, self._group = waves.feature, len(waves.dither) // waves.n_groups
         self.parts = 1 if waves.feature.endswith("_real") or waves.feature in ("cosine", "quadratic") else 2
-        self.n_columns, self._group = len(waves.dither), len(waves.dither) // waves.n_groups
         self._centring = Centring(owner, waves.center, waves.radius, waves.key, waves.n_groups)
-        self._harmonics = len(waves.coefficients) // (2 * self.parts)
-
-    def _work_of(self, piece: CentredRows, **more: Any) -> Any:
-        return self._described(
-            rows=piece.rows,
-            tiles=piece.tiles,
-            weights=piece.weights,
-            harmonics=self._harmonics,
-            stride=piece.stride,
-            columns=self.n_columns,
-            n_tiles=piece.n_tiles,
-            group_columns=self._group,
-            **more,
-        )
+        numbers = {
+            "n_features": len(waves.center),
+            "columns": len(waves.dither),
+            "harmonics": len(waves.coefficients) // (2 * self.parts),
+        }
+        super().__init__(owner, numbers, coefficients=np.array(waves.coefficients, np.float32), **arrays)
 
 
 class DensePlan(_WavePlan):
     """Dense frequencies on a GPU, ready for any number of rows."""
 
-    _work = _DenseWork
+    _work = structure(
+        (POINTER, "rows tiles frequencies dither weights sums integers coefficients"),
+        (INT64, "harmonics stride padded columns"),
+        (INT32, "n_features n_tiles tiles_per_block group_columns padded_group"),
+        (SINGLE, "limit"),
+    )
 
     def __init__(self, owner: Device, waves: PlannedWaves, frequencies: Single) -> None:
-        self.n_features, n_groups, group = len(frequencies), waves.n_groups, len(waves.dither) // waves.n_groups
-        self._padded_group = -(-group // TILE_COLUMNS) * TILE_COLUMNS
-        table = np.zeros((self.n_features + 1, n_groups, self._padded_group), np.float32)
-        table[:-1, :, :group] = frequencies.reshape(self.n_features, n_groups, group)
+        d, n_groups, group = len(frequencies), waves.n_groups, len(waves.dither) // waves.n_groups
+        padded_group = -(-group // TILE_COLUMNS) * TILE_COLUMNS
+        table = np.zeros((d + 1, n_groups, padded_group), np.float32)
+        table[:-1, :, :group] = frequencies.reshape(d, n_groups, group)
         table[-1, :, :group] = waves.dither.reshape(n_groups, group)
         super().__init__(owner, waves, frequencies=table)
         furthest = float(np.max(np.sum(np.abs(frequencies.astype(np.float64)), axis=0), initial=0.0))
-        self._limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
-        if waves.feature.startswith("series"):
-            self._limit = np.float32(-1.0)
+        limit = np.float32(NEAR_TURNS / furthest if furthest > 0 else math.inf)
+        self._always_far = waves.feature.startswith("series")
+        self._numbers |= {
+            "dither": self._arrays["frequencies"].address + 4 * d * n_groups * padded_group,
+            "padded": n_groups * padded_group,
+            "padded_group": padded_group,
+            "limit": -1.0 if self._always_far else limit,
+        }
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1.
-
-        `weights`, `sums` and `bad` are addresses on the device.
-        """
         across = -(-self._group // TILE_COLUMNS)
-        for piece in self._centring.pieces(rows, weights, bad, stream):
-            work, n_tiles = self._work_of(piece), piece.n_tiles
-            work.sums, work.tiles_per_block = sums, _tiles_per_block(self.device, n_tiles, across)
-            every_tile_is_far = piece.weights is not None or self._limit < 0
+        for _, piece in self._centring.pieces(rows, weights, bad, stream):
+            work = self._described(**piece, sums=sums, group_columns=self._group)
+            n_tiles = work.n_tiles
+            work.tiles_per_block = _tiles_per_block(self.device, n_tiles, across)
+            every_tile_is_far = weights is not None or self._always_far
             if not every_tile_is_far:
-                shape = across, -(-n_tiles // work.tiles_per_block)
-                self.device.launch(self._feature, "dense_near", shape, 256, work, stream)
+                self.device.launch(
+                    self._feature, "dense_near", (across, -(-n_tiles // work.tiles_per_block)), 256, work, stream
+                )
             down = n_tiles if every_tile_is_far else -(-n_tiles // TILE_COLUMNS)
             shape = across, min(down, MOST_BLOCKS_DOWN)
             self.device.launch(self._feature, "dense_far", shape, TILE_COLUMNS, work, stream)
 
     def write(self, rows: DeviceRows, n: int, integers: int, bad: int, stream: Stream) -> None:
         """Lets the stream write the integers of the first n frequencies, int32 (rows, parts, n), to an address."""
-        assert self._n_groups == 1
-        across = -(-n // TILE_COLUMNS)
-        for piece in self._centring.pieces(rows, None, bad, stream):
-            work = self._work_of(piece)
-            work.integers, work.group_columns = integers + 4 * piece.first * self.parts * n, n
-            shape = across, min(piece.n_tiles, MOST_BLOCKS_DOWN)
+        assert self._centring.n_groups == 1
+        for first, piece in self._centring.pieces(rows, None, bad, stream):
+            work = self._described(**piece, integers=integers + 4 * first * self.parts * n, group_columns=n)
+            shape = -(-n // TILE_COLUMNS), min(work.n_tiles, MOST_BLOCKS_DOWN)
             self.device.launch(f"{self._feature}_written", "write_features", shape, TILE_COLUMNS, work, stream)
-
-    def _work_of(self, piece: CentredRows, **more: Any) -> Any:
-        padded = self._n_groups * self._padded_group
-        return super()._work_of(
-            piece,
-            dither=self._arrays["frequencies"].address + 4 * self.n_features * padded,
-            padded=padded,
-            n_features=self.n_features,
-            padded_group=self._padded_group,
-            limit=self._limit,
-            **more,
-        )
 
 
 class StructuredPlan(_WavePlan):
     """Structured frequencies on a GPU, of up to `LARGEST_TRANSFORM` columns."""
 
-    _work = _StructuredWork
+    _work = structure(
+        (POINTER, "rows tiles signs radii dither weights sums coefficients"),
+        (INT64, "harmonics stride columns"),
+        (INT32, "n_features n_tiles tiles_per_block group_columns size"),
+    )
 
     def __init__(self, owner: Device, waves: PlannedWaves, signs: Single, radii: Single) -> None:
         padded = np.zeros(radii.size, np.float32)
         padded[: len(waves.dither)] = waves.dither
         super().__init__(owner, waves, signs=signs, radii=radii, dither=padded)
-        self._size = radii.shape[-1]
+        self._numbers |= {"size": radii.shape[-1], "group_columns": self._group}
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        across = -(-self._group // self._size)
-        for piece in self._centring.pieces(rows, weights, bad, stream):
-            tiles = _tiles_per_block(self.device, piece.n_tiles, across)
-            work = self._work_of(piece, sums=sums, n_features=rows.shape[1], tiles_per_block=tiles, size=self._size)
-            shape = across, -(-piece.n_tiles // tiles)
+        across = -(-self._group // int(self._numbers["size"]))
+        for _, piece in self._centring.pieces(rows, weights, bad, stream):
+            work = self._described(**piece, sums=sums)
+            work.tiles_per_block = _tiles_per_block(self.device, work.n_tiles, across)
+            shape = across, -(-work.n_tiles // work.tiles_per_block)
             self.device.launch(f"{self._feature}_structured", "structured_sums", shape, 256, work, stream)
 
 
-class _CrossWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "integers which center bound factor weights sums words joined first_bad"),
-        ("unit", DOUBLE),
-        ("rows_per_block", INT64),
-        *fields(INT32, "n_features n_values n_bits"),
-    )
+_CrossWork = structure(
+    (RowsAtDevice, "rows"),
+    (POINTER, "integers which center bound factor weights sums words joined first_bad"),
+    (DOUBLE, "unit"),
+    (INT64, "rows_per_block"),
+    (INT32, "n_features n_values n_bits"),
+)
 
 
 class FeatureWriter:
     """Integers of each row at the first n frequencies, in memory that is used again; of some columns of the rows."""
 
-    def __init__(self, plan: DensePlan, n: int) -> None:
+    def __init__(self, plan: DensePlan, n: int, which: Sequence[int] | None = None) -> None:
         self.device, self._plan, self._n, self.width = plan.device, plan, n, plan.parts * n
-        self._which: Sequence[int] | None = None
-        self._columns: ChosenColumns | None = None
-        self._room = Room(plan.device)
+        self._which, self._room = which, Room(plan.device)
+        self._columns = None if which is None else ChosenColumns(plan.device, which)
 
     def of_columns(self, which: Sequence[int]) -> FeatureWriter:
         """The same of rows that have more columns, of which these are the frequencies' own."""
-        found = FeatureWriter(self._plan, self._n)
-        found._which = which if self._which is None else [which[k] for k in self._which]
-        found._columns = ChosenColumns(self.device, found._which)
-        return found
+        own = which if self._which is None else [which[k] for k in self._which]
+        return FeatureWriter(self._plan, self._n, own)
 
     def pieces(
         self, rows: DeviceRows, bad: int, stream: Stream, bytes_beside: int = 0
@@ -304,31 +270,21 @@ class CrossPlan(Plan):
     _work = _CrossWork
 
     def __init__(
-        self, writer: FeatureWriter, factor: float, center: Double, bound: Double, which: Sequence[int] | None
+        self, writer: FeatureWriter, unit: float, center: Double, bound: Double, which: Sequence[int] | None
     ) -> None:
-        columns = {} if which is None else {"which": np.array(which, np.int64)}
-        super().__init__(writer.device, center=center, bound=bound, factor=2.0**15 / bound, **columns)
-        self.sees_all_columns = which is None
-        self._writer, self._unit, self._n_values = writer, factor, len(center)
+        arrays = {} if which is None else {"which": np.array(which, np.int64)}
+        numbers = {"unit": unit, "n_features": writer.width, "n_values": len(center)}
+        super().__init__(writer.device, numbers, center=center, bound=bound, factor=2.0**15 / bound, **arrays)
+        self.sees_all_columns, self._writer = which is None, writer
+        self._squares = -(-writer.width // SIDE) * -(-len(center) // SIDE)
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        n = self._writer.width
-        squares = -(-n // SIDE) * -(-self._n_values // SIDE)
-        for first, own, integers in self._writer.pieces(rows, bad, stream):
-            each = rows_per_block(self.device, len(own), squares)
-            work = self._described(
-                rows=own.described(),
-                integers=integers,
-                weights=weights_from(weights, first),
-                sums=sums,
-                first_bad=bad,
-                unit=self._unit,
-                rows_per_block=each,
-                n_features=n,
-                n_values=self._n_values,
-            )
-            self.device.launch("cross", "add_crosses", (squares, -(-len(own) // each)), 256, work, stream)
+    def _pieces(self, rows: DeviceRows, bad: int, stream: Stream) -> Iterator[tuple[int, DeviceRows, int]]:
+        return self._writer.pieces(rows, bad, stream)
+
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:
+        each = rows_per_block(self.device, len(rows), self._squares)
+        launch = ("cross", "add_crosses", (self._squares, -(-len(rows) // each)))
+        return {"integers": room, "rows_per_block": each}, [launch]
 
 
 class FeatureMomentsPlan:
@@ -341,7 +297,6 @@ class FeatureMomentsPlan:
         self._room = Room(writer.device)
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
         owner, n = self._writer.device, self._writer.width
         width = n + rows.shape[1]
         for first, own, integers in self._writer.pieces(rows, bad, stream, 8 * width):
@@ -377,16 +332,6 @@ MOST_PARTS, MOST_COLUMNS = 96, 64  # of a mixture that a block's memory holds
 ROWS_MEASURED, ROWS_SUMMED = 8, 32  # of a block
 
 
-class _CellsWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "middle bound factor directions points squares lengths exponents places cells"),
-        *fields(POINTER, "weights sums first_bad"),
-        *fields(DOUBLE, "place_unit square_unit"),
-        *fields(INT32, "n_directions n_cells normalize by_column"),
-    )
-
-
 class CellsPlan(Plan):
     """Cells on a GPU.
 
@@ -398,7 +343,13 @@ class CellsPlan(Plan):
         rounded; `normalize` and `by_column`.
     """
 
-    _work = _CellsWork
+    _work = structure(
+        (RowsAtDevice, "rows"),
+        (POINTER, "middle bound factor directions points squares lengths exponents places cells"),
+        (POINTER, "weights sums first_bad"),
+        (DOUBLE, "place_unit square_unit"),
+        (INT32, "n_directions n_cells normalize by_column"),
+    )
 
     def __init__(
         self,
@@ -412,41 +363,21 @@ class CellsPlan(Plan):
         **numbers: float,
     ) -> None:
         boxes, squares = {"middle": middle, "bound": bound, "factor": factor}, np.sum(points * points, axis=1)
-        super().__init__(owner, directions=directions, points=2 * points.T, squares=squares, **boxes)
-        self._numbers = {"n_directions": directions.shape[1], "n_cells": len(points), **numbers}
-        self._room = Room(owner)
+        numbers |= {"n_directions": directions.shape[1], "n_cells": len(points)}
+        super().__init__(owner, numbers, directions=directions, points=2 * points.T, squares=squares, **boxes)
+        self._bytes_each = 8 * directions.shape[1] + 16
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        launch, n_directions = self.device.launch, int(self._numbers["n_directions"])
-        for first, own, room in pieces(rows, self._room, 8 * n_directions + 16):
-            count = len(own)
-            lengths = room + 8 * n_directions * count
-            work = self._described(
-                rows=own.described(),
-                places=room,
-                lengths=lengths,
-                exponents=lengths + 8 * count,
-                cells=lengths + 12 * count,
-                weights=weights_from(weights, first),
-                sums=sums,
-                first_bad=bad,
-                **self._numbers,
-            )
-            if self._numbers["normalize"]:
-                launch("cells", "measure_rows", (-(-count // ROWS_MEASURED), 1), 256, work, stream)
-            launch("cells", "place_rows", (-(-count // SIDE), -(-n_directions // SIDE)), 256, work, stream)
-            launch("cells", "find_cells", (-(-count // SIDE), 1), 256, work, stream)
-            launch("cells", "add_cells", (-(-count // ROWS_SUMMED), 1), 256, work, stream)
-
-
-class _ColumnCellsWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "center single_center scale points halves cells weights places factors sums first_bad"),
-        *fields(INT32, "n_cells n_shared"),
-        *fields(SINGLE, "radius distance_unit"),
-    )
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:
+        count, n_directions = len(rows), int(self._numbers["n_directions"])
+        lengths = room + 8 * n_directions * count
+        launches = [
+            ("cells", "measure_rows", (-(-count // ROWS_MEASURED), 1)),
+            ("cells", "place_rows", (-(-count // SIDE), -(-n_directions // SIDE))),
+            ("cells", "find_cells", (-(-count // SIDE), 1)),
+            ("cells", "add_cells", (-(-count // ROWS_SUMMED), 1)),
+        ]
+        places = {"places": room, "lengths": lengths, "exponents": lengths + 8 * count, "cells": lengths + 12 * count}
+        return places, launches if self._numbers["normalize"] else launches[1:]
 
 
 class ColumnCellsPlan(Plan):
@@ -458,7 +389,13 @@ class ColumnCellsPlan(Plan):
     medians : for medians, places of points, factors of values, the least distance and the unit of distances.
     """
 
-    _work = _ColumnCellsWork
+    _work = structure(
+        (RowsAtDevice, "rows"),
+        (POINTER, "center single_center scale points halves cells weights places factors sums first_bad"),
+        (INT32, "n_cells n_shared"),
+        (SINGLE, "radius distance_unit"),
+    )
+    _bytes_each = 4
 
     def __init__(
         self,
@@ -469,58 +406,72 @@ class ColumnCellsPlan(Plan):
         scale: Single,
         medians: tuple[Single, Single, float, float] | None = None,
     ) -> None:
-        d = len(center)
-        of_medians = {} if medians is None else {"places": medians[0], "factors": medians[1]}
-        single = center.astype(np.float32)
-        super().__init__(
-            owner, points=points.T, halves=halves, center=center, single_center=single, scale=scale, **of_medians
-        )
-        n_sums = len(points) * (1 + 2 * d + (0 if medians is None else 2 + d))
-        self._numbers = {"n_cells": len(points), "n_shared": n_sums if n_sums <= MOST_SHARED_SUMS else 0}
-        self._units = {} if medians is None else {"radius": medians[2], "distance_unit": medians[3]}
-        self._cells = Room(owner)
+        d, numbers = len(center), dict[str, Any](n_cells=len(points))
+        arrays = {"points": points.T, "halves": halves, "scale": scale}
+        n_sums = len(points) * (1 + 2 * d)
+        if medians is not None:
+            n_sums += len(points) * (2 + d)
+            arrays |= dict(zip(("places", "factors"), medians[:2], strict=True))
+            numbers |= dict(zip(("radius", "distance_unit"), medians[2:], strict=True))
+        numbers["n_shared"] = n_sums if n_sums <= MOST_SHARED_SUMS else 0
+        super().__init__(owner, numbers, center=center, single_center=center.astype(np.float32), **arrays)
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        launch = self.device.launch
-        for first, own, cells in pieces(rows, self._cells, 4):
-            work = self._described(
-                rows=own.described(),
-                cells=cells,
-                weights=weights_from(weights, first),
-                sums=sums,
-                first_bad=bad,
-                **self._numbers,
-                **self._units,
-            )
-            launch("column_cells", "find_column_cells", (-(-len(own) // SIDE), 1), 256, work, stream)
-            launch("column_cells", "add_column_cells", (-(-len(own) // ROWS_ADDED), 1), 256, work, stream)
-
-
-class _MixtureWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "center single_center scale parts weights sums first_bad"),
-        *fields(INT32, "n_parts full n_shared"),
-    )
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:
+        found = ("column_cells", "find_column_cells", (-(-len(rows) // SIDE), 1))
+        return {"cells": room}, [found, ("column_cells", "add_column_cells", (-(-len(rows) // ROWS_ADDED), 1))]
 
 
 class MixturePlan(Plan):
     """Expected statistics of a mixture of Gaussians on a GPU; parts are the numbers of components, in float32."""
 
-    _work = _MixtureWork
+    _work = structure(
+        (RowsAtDevice, "rows"),
+        (POINTER, "center single_center scale parts weights sums first_bad"),
+        (INT32, "n_parts full n_shared"),
+    )
 
     def __init__(self, owner: Device, parts: Single, center: Double, scale: Single, n_sums: int, *, full: bool) -> None:
-        super().__init__(owner, parts=parts, center=center, single_center=center.astype(np.float32), scale=scale)
         shared = n_sums if n_sums <= MOST_SHARED_STATISTICS else 0
-        self._numbers = {"n_parts": len(parts), "full": full, "n_shared": shared}
+        numbers = {"n_parts": len(parts), "full": full, "n_shared": shared}
+        single = center.astype(np.float32)
+        super().__init__(owner, numbers, parts=parts, center=center, single_center=single, scale=scale)
 
     @staticmethod
     def has_room(n_parts: int, n_features: int) -> bool:
-        """Whether a block's memory holds so much."""
+        """Whether the shared memory of a block has room for the mixture."""
         return n_parts <= MOST_PARTS and n_features <= MOST_COLUMNS
 
-    def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
-        work = self._described(rows=rows.described(), weights=weights, sums=sums, first_bad=bad, **self._numbers)
-        self.device.launch("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1), 256, work, stream)
+    def _launches(self, rows: DeviceRows, room: int) -> tuple[dict[str, int], list[Launch]]:  # noqa: ARG002
+        return {}, [("mixture", "add_expected", (-(-len(rows) // ROWS_EXPECTED), 1))]
+
+
+ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
+
+
+class Search(Plan):
+    """A search for the rows of a priority sample, on a GPU."""
+
+    _work = KeepWork
+
+    def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
+        box = {"center": np.array(center, float), "scale": np.array(scale, float)}
+        super().__init__(owner, {"key": key, "room": ROOM, "n_certain": len(certain)}, certain=certain, **box)
+        self._found = Memory(8 * ROOM + 8, owner)
+
+    def candidates(self, rows: DeviceRows, below: float) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """The rows of a priority below a limit, and their numbers; all rows, and None, where they are too many."""
+        if len(rows) <= ROOM // 8 or below == np.inf:
+            return downloaded(rows), None
+        count, stream, n_found = np.zeros(1, np.int64), self.device.stream, self._found.address
+        work = self._described(rows=rows.described(), found=n_found + 8, n_found=n_found, below=below)
+        with self.device.current():
+            stream.fill(n_found, 0, 8)
+            self.device.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
+            stream.read(count, n_found)
+            if count[0] > ROOM:
+                return downloaded(rows), None
+            which = np.empty(int(count[0]), np.int64)
+            if len(which):
+                stream.read(which, n_found + 8)
+        which.sort()
+        return gathered(rows, which), which

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -25,30 +26,22 @@ POINTER, DOUBLE, SINGLE = ctypes.c_void_p, ctypes.c_double, ctypes.c_float
 INT32, INT64, UINT64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 
 
-def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
-    """Fields of one kind of a structure that a kernel is given, in their order."""
-    return [(name, kind) for name in names.split()]
+def structure(*members: tuple[Any, str]) -> type[Any]:
+    """A structure as C declares it: the type of one or several members, and their names."""
+    each = tuple((name, kind) for kind, names in members for name in names.split())
+    return type("Structure", (ctypes.Structure,), {"_fields_": each})
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", POINTER),
-        *fields(INT32, "device_kind device_number ndim"),
-        *fields(ctypes.c_uint8, "code bits"),
-        ("lanes", ctypes.c_uint16),
-        *fields(ctypes.POINTER(INT64), "shape strides"),
-        ("byte_offset", UINT64),
-    )
-
-
-class RowsAtDevice(ctypes.Structure):
-    """Rows in a GPU's memory: as in kernels/native/gpu/rows_at_device.h."""
-
-    _fields_ = (
-        ("data", POINTER),
-        *fields(INT64, "count row_stride column_stride"),
-        *fields(INT32, "n_features kind"),
-    )
+_Tensor = structure(
+    (POINTER, "data"),
+    (INT32, "device_kind device_number ndim"),
+    (ctypes.c_uint8, "code bits"),
+    (ctypes.c_uint16, "lanes"),
+    (ctypes.POINTER(INT64), "shape strides"),
+    (UINT64, "byte_offset"),
+)
+# rows in a GPU's memory, as in kernels/native/gpu/rows_at_device.h
+RowsAtDevice = structure((POINTER, "data"), (INT64, "count row_stride column_stride"), (INT32, "n_features kind"))
 
 
 @dataclass(frozen=True)
@@ -75,8 +68,8 @@ class DeviceRows:
         moved = self.address + first * self.strides[0] * SIZES[self.kind]
         return replace(self, address=moved, shape=(max(last - first, 0), self.shape[1]))
 
-    def described(self) -> RowsAtDevice:
-        """The rows, as the kernels are told of them."""
+    def described(self) -> Any:
+        """The rows as kernels take them."""
         return RowsAtDevice(self.address, len(self), *self.strides, self.shape[1], self.kind)
 
 
@@ -141,7 +134,7 @@ def pieces(
 
     The room has `bytes_each` for each row; `bytes_beside` are what each row needs elsewhere.
     """
-    step = max(1, min(len(rows), SCRATCH_BYTES // (bytes_each + bytes_beside)))
+    step = max(1, min(len(rows), SCRATCH_BYTES // max(1, bytes_each + bytes_beside)))
     address = room.of(step * bytes_each).address
     for first in range(0, len(rows), step):
         yield first, rows[first : first + step], address
@@ -152,29 +145,15 @@ def weights_from(weights: int | None, first: int) -> int | None:
     return None if weights is None else weights + 8 * first
 
 
-class _CentreWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        ("center", POINTER),
-        ("square", DOUBLE),
-        *fields(POINTER, "centred tiles groups places starts weights placed_weights first_bad"),
-        ("key", UINT64),
-        ("stride", INT64),
-        *fields(INT32, "n_groups columns_per_block"),
-    )
-
-
-@dataclass(frozen=True)
-class CentredRows:
-    """Centred rows as the kernels of features are told of them: addresses, and how many tiles there are."""
-
-    first: int  # of the rows they were made of
-    count: int
-    rows: int
-    tiles: int
-    weights: int | None
-    stride: int
-    n_tiles: int
+_CentreWork = structure(
+    (RowsAtDevice, "rows"),
+    (POINTER, "center"),
+    (DOUBLE, "square"),
+    (POINTER, "centred tiles groups places starts weights placed_weights first_bad"),
+    (UINT64, "key"),
+    (INT64, "stride"),
+    (INT32, "n_groups columns_per_block"),
+)
 
 
 class Centring:
@@ -183,78 +162,58 @@ class Centring:
     def __init__(self, owner: Device, center: NDArray[np.float32], radius: float, key: int, n_groups: int) -> None:
         self.device, self.n_features, self.n_groups = owner, len(center), n_groups
         self._center, self._square, self._key = owner.copy(center), radius * radius, key
-        self._scratch: _Scratch | None = None
+        self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(owner))
 
-    def pieces(self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream) -> Iterator[CentredRows]:
-        """Lets the stream centre the rows, as many at a time as there is room for."""
-        scratch = self._space(len(rows), weighted=weights is not None)
-        for first in range(0, len(rows), scratch.n_rows):
-            own = rows[first : first + scratch.n_rows]
-            yield self._centred(own, first, weights_from(weights, first), scratch, bad, stream)
+    def pieces(
+        self, rows: DeviceRows, weights: int | None, bad: int, stream: Stream
+    ) -> Iterator[tuple[int, dict[str, int | None]]]:
+        """Lets the stream centre the rows, as many at a time as there is room for.
 
-    def _space(self, n_rows: int, *, weighted: bool) -> _Scratch:
-        room = TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS))
-        wanted, there = min(n_rows, room), self._scratch
-        if there is None or there.n_rows < wanted or (weighted and not there.weights.size):
-            self._scratch = None  # freed before the larger one is made
-            self._scratch = there = _Scratch(self, wanted, weighted=weighted)
-        return there
+        Gives the number of the first row, and fields of the kernels' argument: addresses, and how many tiles there are.
+        """
+        step = min(len(rows), TILE_ROWS * max(1, SCRATCH_BYTES // (4 * self.n_features * TILE_ROWS)))
+        for first in range(0, len(rows), max(1, step)):
+            own = rows[first : first + step]
+            yield first, self._centred(own, weights_from(weights, first), step, bad, stream)
 
     def _centred(
-        self, rows: DeviceRows, first: int, weights: int | None, scratch: _Scratch, bad: int, stream: Stream
-    ) -> CentredRows:
+        self, rows: DeviceRows, weights: int | None, most_rows: int, bad: int, stream: Stream
+    ) -> dict[str, int | None]:
         count, grouped = len(rows), self.n_groups > 1
-        n_tiles = scratch.n_tiles if grouped else -(-count // TILE_ROWS)
-        placed_weights = scratch.weights.address if weights is not None else None
+        n_tiles = -(-most_rows // TILE_ROWS) + self.n_groups if grouped else -(-count // TILE_ROWS)
+        placed = n_tiles * TILE_ROWS
+        sizes = {"centred": 4 * placed * self.n_features, "tiles": TILE_BYTES * n_tiles}
+        if grouped:
+            sizes |= {"groups": 4 * count, "places": 8 * count, "starts": 8 * self.n_groups}
+        if weights is not None:
+            sizes["placed_weights"] = 8 * placed
         work = _CentreWork(
             rows=rows.described(),
             center=self._center.address,
             square=self._square,
-            centred=scratch.centred.address,
-            tiles=scratch.tiles.address,
-            groups=scratch.groups.address if grouped else None,
-            places=scratch.places.address if grouped else None,
-            starts=scratch.starts.address if grouped else None,
+            **{name: self._rooms[name].of(size).address for name, size in sizes.items()},
             weights=weights,
-            placed_weights=placed_weights,
             first_bad=bad,
             key=self._key,
-            stride=n_tiles * TILE_ROWS,
+            stride=placed,
             n_groups=self.n_groups,
             # a row's distance is added up in the order of its columns, by one block
             columns_per_block=self.n_features if math.isfinite(self._square) else COLUMNS_PER_BLOCK,
         )
-        stream.fill(scratch.tiles.address, 0, n_tiles * TILE_BYTES)
+        stream.fill(work.tiles, 0, sizes["tiles"])
         if grouped:
             by_row = (-(-count // GROUPED_ROWS), 1)
-            stream.fill(scratch.starts.address, 0, 8 * self.n_groups)
+            stream.fill(work.starts, 0, sizes["starts"])
             self.device.launch("centre", "find_groups", by_row, 256, work, stream)
             self.device.launch("centre", "place_groups", (1, 1), 256, work, stream)
             self.device.launch("centre", "place_rows", by_row, 256, work, stream)
         slabs = -(-self.n_features // work.columns_per_block)
         self.device.launch("centre", "centre_rows", (-(-count // TILE_ROWS), slabs), 256, work, stream)
-        addresses = scratch.centred.address, scratch.tiles.address, placed_weights
-        return CentredRows(first, count, *addresses, work.stride, n_tiles)
+        addresses = {"rows": work.centred, "tiles": work.tiles, "weights": work.placed_weights}
+        return {**addresses, "stride": placed, "n_tiles": n_tiles}
 
 
-class _Scratch:
-    """What is needed beside the rows: centred ones, and which tile each goes to."""
-
-    def __init__(self, centring: Centring, n_rows: int, *, weighted: bool) -> None:
-        grouped, owner = centring.n_groups > 1, centring.device
-        self.n_rows = -(-max(n_rows, 1) // TILE_ROWS) * TILE_ROWS
-        self.n_tiles = self.n_rows // TILE_ROWS + (centring.n_groups if grouped else 0)
-        placed = self.n_tiles * TILE_ROWS
-        self.centred = Memory(4 * placed * centring.n_features, owner)
-        self.tiles = Memory(TILE_BYTES * self.n_tiles, owner)
-        self.groups = Memory(4 * self.n_rows if grouped else 0, owner)
-        self.places = Memory(8 * self.n_rows if grouped else 0, owner)
-        self.starts = Memory(8 * centring.n_groups if grouped else 0, owner)
-        self.weights = Memory(8 * placed if weighted else 0, owner)
-
-
-class _ColumnsWork(ctypes.Structure):
-    _fields_ = (("rows", RowsAtDevice), *fields(POINTER, "which chosen"), ("n_chosen", INT32))
+_ColumnsWork = structure((RowsAtDevice, "rows"), (POINTER, "which chosen"), (INT32, "n_chosen"))
 
 
 class ChosenColumns:
@@ -281,7 +240,10 @@ class DevicePlan(Protocol):
         """Whether a value that is missing in any column makes bad less than 2^64 - 1."""
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1."""
+        """Lets the stream add the integers of rows to sums; a row outside the domain makes bad less than 2^64 - 1.
+
+        `weights`, `sums` and `bad` are addresses on the device.
+        """
 
 
 class ColumnsPlan:
@@ -293,23 +255,18 @@ class ColumnsPlan:
         self._columns, self._inner = ChosenColumns(owner, which), inner
 
     def add(self, rows: DeviceRows, weights: int | None, sums: int, bad: int, stream: Stream) -> None:
-        """As `DensePlan.add`."""
         for first, piece in self._columns.pieces(rows, stream):
             self._inner.add(piece, weights_from(weights, first), sums, bad, stream)
 
 
-ROOM = 1 << 16  # rows that are looked for at a time; where there are more, all come
-
-
-class _KeepWork(ctypes.Structure):
-    _fields_ = (
-        ("rows", RowsAtDevice),
-        *fields(POINTER, "center scale certain found n_found gathered"),
-        ("key", UINT64),
-        ("below", DOUBLE),
-        ("room", INT64),
-        ("n_certain", INT32),
-    )
+KeepWork = structure(
+    (RowsAtDevice, "rows"),
+    (POINTER, "center scale certain found n_found gathered"),
+    (UINT64, "key"),
+    (DOUBLE, "below"),
+    (INT64, "room"),
+    (INT32, "n_certain"),
+)
 
 
 def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -318,47 +275,8 @@ def gathered(rows: DeviceRows, which: NDArray[np.int64]) -> NDArray[np.float64]:
     out = np.empty((len(which), rows.shape[1]))
     if out.size:
         space = Memory(out.nbytes, owner)
-        work = _KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
+        work = KeepWork(rows=rows.described(), found=found.address, gathered=space.address, room=len(which))
         with owner.current():
             owner.launch("keeping", "gather_rows", (-(-out.size // 256), 1), 256, work, owner.stream)
             owner.stream.read(out, space.address)
     return out
-
-
-class Search:
-    """A search for the rows of a priority sample, on a GPU."""
-
-    def __init__(self, owner: Device, center: Any, scale: Any, key: int, certain: NDArray[np.uint64]) -> None:
-        self._owner, self._key, self._n_certain = owner, key, len(certain)
-        self._center, self._scale = owner.copy(np.array(center, float)), owner.copy(np.array(scale, float))
-        self._certain, self._found = owner.copy(certain), Memory(8 * ROOM + 8, owner)
-
-    def candidates(self, rows: DeviceRows, below: float) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        """The rows of a priority below a limit, and their numbers; all rows, and None, where they are too many."""
-        if len(rows) <= ROOM // 8 or below == np.inf:
-            return downloaded(rows), None
-        count = np.zeros(1, np.int64)
-        work = _KeepWork(
-            rows=rows.described(),
-            center=self._center.address,
-            scale=self._scale.address,
-            certain=self._certain.address,
-            found=self._found.address + 8,
-            n_found=self._found.address,
-            key=self._key,
-            below=below,
-            room=ROOM,
-            n_certain=self._n_certain,
-        )
-        stream = self._owner.stream
-        with self._owner.current():
-            stream.fill(self._found.address, 0, 8)
-            self._owner.launch("keeping", "find_candidates", (-(-len(rows) // 256), 1), 256, work, stream)
-            stream.read(count, self._found.address)
-            if count[0] > ROOM:
-                return downloaded(rows), None
-            which = np.empty(int(count[0]), np.int64)
-            if len(which):
-                stream.read(which, self._found.address + 8)
-        which.sort()
-        return gathered(rows, which), which

@@ -1,4 +1,4 @@
-"""Operators whose features are functions of random projections, computed by a native plan.
+"""Frequencies in float32, dense ones and structured ones.
 
 Structured frequencies are products of Hadamard matrices and random diagonals, whose product is never stored: a block of
 `size` frequencies is D0 H D1 H D2 H D3, cut to the columns of the data, H the Walsh-Hadamard matrix, D1 to D3 random
@@ -8,41 +8,20 @@ signs. D0 gives each frequency exactly the length that the distribution drew.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers, Single
+from sketchlearn.core.arrays import Double, Single
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.randomness import NUMBERS_PER_CHUNK, Stream, uniform_cost
-from sketchlearn.features.bounded import Centred
 from sketchlearn.features.frequencies import Law
 from sketchlearn.kernels import dispatch as kernel
-from sketchlearn.kernels._native import Plan
 
 COLUMNS_AT_A_TIME = 64  # of a product of transforms, whose rows' lengths are added up
 FEWEST_FEATURES = 8  # With fewer columns, rows of zeros are likely, and dense frequencies are as fast.
-
-
-class Projected(Centred):
-    """An operator with a plan."""
-
-    _center_type = np.float32
-
-    @property
-    @abstractmethod
-    def _plan(self) -> Plan:
-        """The plan, for the active kernel."""
-
-    def add_rows(self, rows: NDArray[Any], weights: Integers | None, threads: int, sums: Integers) -> int:
-        return self._plan.add(rows, weights, threads, sums)
-
-    def write_rows(self, rows: NDArray[Any], threads: int) -> tuple[NDArray[np.integer], int]:
-        integers = np.zeros((len(rows), self.n_sums), np.int32)
-        return integers, self._plan.write(rows, threads, integers)
 
 
 def in_turns(omega: Double) -> Single:
@@ -58,7 +37,7 @@ def in_turns(omega: Double) -> Single:
 
 
 def float32_cost(size: int) -> Cost:
-    """What it takes to round so many float64 numbers, which are there, to float32, and to digest them."""
+    """The cost of rounding float64 numbers, which are there, to float32, and of digesting them."""
     chunk = Cost(32 * min(size, NUMBERS_PER_CHUNK))
     return Cost.of_numbers(size, bytes_each=12, operations_each=10) + chunk
 
@@ -128,7 +107,7 @@ def _row_lengths(signs: Single, n_features: int) -> Double:
     """Lengths of the rows of the first n_features columns of H D1 H D2 H D3, a few columns at a time.
 
     All numbers are integers: those of the columns up to 2^24, exact in float32, and sums of squares up to 2^48. The
-    transforms are orthogonal, so that the squares of all columns sum to size^3, and the other columns tell as much.
+    transforms are orthogonal: the squares of all columns add up to size^3, so that the other columns do as well.
     """
     size = signs.shape[1]
     total = np.zeros(size)
