@@ -21,6 +21,7 @@ import sketchlearn as skl
 from sketchlearn.collector import database, drift
 from sketchlearn.collector.clients.client import report_file
 from sketchlearn.collector.database import DatabaseError, open_database
+from sketchlearn.collector.epochs import epochs_between
 from sketchlearn.collector.verification import verify
 from sketchlearn.collector.views import ExactView
 from sketchlearn.collector.writer import Writer
@@ -205,13 +206,13 @@ def test_windows_are_sums_and_old_epochs_become_coarser(any_house):
     for _ in range(2):
         house.store.maintain()
     total, collection = sum(parts.values()), house.store.all_collections()[0]
-    spans = [one.span for one in ExactView(house.store, collection).epochs(0, 2**32)]
+    spans = [one.span for one in ExactView(house.store, collection).read(epochs_between, 0, 2**32)]
     assert spans == ["day", "day", "hour", "hour"]
     assert house.sum() == total
     for days in (100, 2):
         house.now += days * 86400
         assert house.store.maintain() == []
-    found = ExactView(house.store, collection).epochs(0, 2**32)
+    found = ExactView(house.store, collection).read(epochs_between, 0, 2**32)
     assert {one.span for one in found} == {"month"}
     assert house.sum() == total
     assert sum(one.reports for one in found) == 6
@@ -329,12 +330,9 @@ def test_a_work_that_fails_does_not_take_others_along(house):
         raise RuntimeError("unforeseen")
 
     collection, sender = house.store.all_collections()[0], house.store.token(token).sender
-    reports = [
-        house.store.read_report(collection, sender, f"r{i}", OPERATOR.sketch(ROWS[i::3]).to_bytes(), None)
-        for i in range(3)
-    ]
-    waiting = [house.store.submit_report(reports[0]), house.store.writer.submit(fails)]
-    waiting += [house.store.submit_report(report) for report in reports[1:]]
+    reports = [(collection, sender, f"r{i}", OPERATOR.sketch(ROWS[i::3]).to_bytes(), None) for i in range(3)]
+    waiting = [house.store.submit_report(*reports[0]), house.store.writer.submit(fails)]
+    waiting += [house.store.submit_report(*report) for report in reports[1:]]
     gate.set()
     assert first.result(10)
     with pytest.raises(RuntimeError, match="unforeseen"):

@@ -15,11 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector.background import Housekeeper
-from sketchlearn.collector.endpoints import Answer, Call, Endpoint
 from sketchlearn.collector.limits import BodiesUnderWay, Identification, Rates, address_of, whole_body
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.routes import ENDPOINTS
+from sketchlearn.collector.routes import ENDPOINTS, Answer, Call, Endpoint
 from sketchlearn.collector.senders import Token
 from sketchlearn.collector.store import Store
 

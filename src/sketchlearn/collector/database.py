@@ -7,6 +7,7 @@ so by itself, unless synchronous_commit is off.
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import re
@@ -21,12 +22,17 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Any, ClassVar
 
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.core.hash_chain import START, link
 from sketchlearn.core.packages import required
 
 VERSION, EARLIER = "2", ("1",)
+COLLECTOR = "collector"  # who acts in background maintenance
 
 # INTEGER, BLOB and REAL are the types of SQLite; PostgreSQL gets BIGINT, BYTEA and DOUBLE PRECISION. Times are whole
 # milliseconds since 1970, in UTC; starts and ends of epochs are whole seconds. A closed epoch is called `sealed` here.
+PER_SECOND = dict.fromkeys(("epoch", "start", "finish", "since"), 1)
+PER_SECOND |= dict.fromkeys(("created", "expires", "revoked", "latest", "delivered", "sent"), 1000)
 TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS collections (
@@ -140,10 +146,17 @@ class Transaction:
         return found
 
     def records(self, text: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """All rows of a query, by the names of their columns."""
+        """All rows of a query, by the names of their columns, with times as ISO dates."""
         cursor = self.execute(text, values)
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        found = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in found:
+            row |= {
+                name: in_iso(row[name] / PER_SECOND[name])
+                for name in names
+                if name in PER_SECOND and row[name] is not None
+            }
+        return found
 
     def many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs a statement for each of several rows of values."""
@@ -193,6 +206,27 @@ class Transaction:
             raise
         finally:
             self.execute("RELEASE SAVEPOINT part")
+
+
+class Change(Transaction):
+    """A transaction whose actions are noted in the audit log, a hash chain of entries that never change.
+
+    Parameters
+    ----------
+    now : milliseconds since 1970.
+    actor : the id of a token, or "collector".
+    """
+
+    def __init__(self, transaction: Transaction, now: int, actor: str) -> None:
+        super().__init__(transaction.connection, transaction.mark)
+        self.now, self._actor = now, actor
+
+    def note(self, action: str, **facts: Any) -> None:
+        """Adds an entry to the audit log."""
+        about = {"time": in_iso(self.now / 1000), "actor": self._actor, "action": action}
+        entry = json.dumps({**about, **facts}, sort_keys=True)
+        number, previous = self.one("SELECT id, digest FROM audit ORDER BY id DESC LIMIT 1") or (0, START)
+        self.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number + 1, entry, previous, link(previous, entry)))
 
 
 class Database(ABC):

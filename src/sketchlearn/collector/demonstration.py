@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.senders import add_senders
 from sketchlearn.collector.store import Store
 
 NAME, TITLE = "machines", "Machines of a simulated fleet"
@@ -80,7 +81,7 @@ class SimulatedFleet:
         """Creates the collection, and begins to report."""
         names = [f"machine-{i:02d}" for i in range(MACHINES)]
         collection = self.store.create_collection("demo", NAME, TITLE, DESIGN.read_bytes(), RULES)
-        self.store.add_senders("demo", collection, names, None)
+        self.store.write("demo", add_senders, collection, names, None)
         self._thread = threading.Thread(target=self._run, args=(collection,), name="simulated-fleet", daemon=True)
         self._thread.start()
         return collection
@@ -125,7 +126,7 @@ class SimulatedFleet:
         body, sender = body[: len(body) // 2] if damaged else body, machine + 1
         number = f"{int(self.clock() * 1000)}-{rng.integers(10**9)}"
         try:
-            answer = self.store.submit_report(self.store.read_report(collection, sender, number, body, None)).result()
+            answer = self.store.submit_report(collection, sender, number, body, None).result()
         except RefusalError as refusal:
             self.store.note_refusal(collection, sender, refusal)
             self.store.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)

@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection, one_batch
-from sketchlearn.collector.database import Transaction
+from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.sketch.sums import Sketch
@@ -87,6 +86,8 @@ class Epoch:
         If it was shown before some reports were subtracted, a reader who learns the rest also learns the subtracted
         reports, and the other way round. The smaller of both counts.
         """
+        if self.unshown == NEVER_SHOWN:
+            return NEVER_SHOWN
         if self.why_hidden(collection) is None:
             return 0, 0
         if not any(self.unshown):
@@ -128,6 +129,15 @@ def batch_number(identity: str, collection: int, start: int) -> int:
     """The batch id of an epoch's sum, here and at a parent."""
     digest = hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
+
+
+def sum_of(collection: Collection, epochs: list[Epoch]) -> Sketch | None:
+    """The sum of several epochs; None if none of them has one."""
+    total: Sketch | None = None
+    for epoch in epochs:
+        if (sketch := epoch.sketch(collection)) is not None:
+            total = sketch if total is None else collection.added(total, sketch)
+    return total
 
 
 def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
@@ -187,16 +197,6 @@ def close_epoch(change: Change, collection: Collection, start: int) -> Epoch:
     return replace(epoch, closed=change.now)
 
 
-def epochs_to_close(transaction: Transaction, collection: Collection, now: int) -> list[int]:
-    """Starts of epochs that are over, and still open."""
-    before = now // 1000 - collection.rules.grace_seconds
-    rows = transaction.all(
-        "SELECT start FROM epochs WHERE collection = ? AND sealed IS NULL AND finish <= ? ORDER BY start",
-        (collection.id, before),
-    )
-    return [start for (start,) in rows]
-
-
 def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch) -> None:
     """Removes the bodies of an epoch's reports; their ids and digests stay."""
     transaction.execute(
@@ -253,26 +253,20 @@ def _complete(transaction: Transaction, collection: Collection, fine: str, coars
 def _add_up(change: Change, collection: Collection, coarse: str, start: int, identity: str) -> None:
     finish = finish_of(coarse, start)
     parts = epochs_between(change, collection, start, finish)
-    sketches = (part.sketch(collection) for part in parts)
-    total = collection.added_up(sketch for sketch in sketches if sketch is not None)
+    total = sum_of(collection, parts)
     if total is not None:
         total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
     kept = None if total is None else collection.known.to_kept(total)
     old = (collection.id, start, finish)
     change.execute("DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", old)
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies, unshown = min(part.bodies for part in parts), _unshown_together(collection, parts)
+    each = [part.unshown_within(collection) for part in parts]
+    unshown = NEVER_SHOWN if NEVER_SHOWN in each else tuple(map(sum, zip(*each, strict=True)))
+    bodies = min(part.bodies for part in parts)
     row = (collection.id, start, finish, coarse, change.now, reports, records, kept, bodies, change.now, *unshown)
     change.insert("epochs", Epoch.COLUMNS, [row])
     facts = {"digest": digest_of(kept), "span": coarse, "parts": len(parts), "reports": reports}
     note_epoch(change, "add up", collection, start, **facts)
-
-
-def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
-    if any(part.unshown == NEVER_SHOWN for part in parts):
-        return NEVER_SHOWN
-    each = [part.unshown_within(collection) for part in parts]
-    return sum(reports for reports, _ in each), sum(records for _, records in each)
 
 
 @dataclass(frozen=True)
@@ -314,7 +308,7 @@ def window(transaction: Transaction, collection: Collection, start: int, finish:
         else:
             left_out.append((epoch, reason))
     try:
-        total = collection.added_up(sketch for epoch in shown if (sketch := epoch.sketch(collection)) is not None)
+        total = sum_of(collection, shown)
     except (ValueError, OverflowError) as error:
         raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
     return Window(start, finish, shown, left_out, total)

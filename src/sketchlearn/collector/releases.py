@@ -10,12 +10,11 @@ import json
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of, with_iso_times
+from sketchlearn.collector.database import Change, Transaction
+from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import DAY_MS, epochs_between
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.core.owner_folder import make_folder
@@ -25,6 +24,37 @@ from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Release, Sketch
+
+if TYPE_CHECKING:
+    from sketchlearn.collector.store import Store
+
+
+def release(
+    store: Store, actor: str, collection: Collection, start: int, finish: int, **options: Any
+) -> dict[str, Any]:
+    """Makes a private release of a window that is over."""
+    require_over(collection, start, finish, store.now())
+    with store.releasing:
+        store.close_epochs(collection)  # those that maintenance has not closed yet
+        with store.reading() as transaction:
+            sketch = window_to_release(transaction, collection, start, finish)
+            earlier = spent_before(transaction, collection, start, finish)
+            known = known_budget(transaction, collection)
+
+        def note(head: tuple[int, str]) -> None:
+            store.writer.do(lambda transaction: note_budget(transaction, collection, head))
+
+        try:
+            budget = CollectionBudget(store.folder / "budgets" / f"{collection.name}.sqlite", collection, known, note)
+            own = privatize(sketch, **options, budget=budget)
+            assert own.ledger is not None
+            ledger = own.ledger if earlier is None else own.ledger.after(earlier)
+            made = Release(own.operator, own.sums, own.units, ledger, made_of=(own,))
+        except (ValueError, TypeError) as error:
+            raise RefusalError("conflict", f"no release was made: {error}") from None
+        answer = store.write(actor, insert_release, collection, (start, finish), made, own.ledger)
+    store.changed(collection.name, "release", id=answer["id"])
+    return answer
 
 
 def require_over(collection: Collection, start: int, finish: int, now: int) -> None:
@@ -167,25 +197,16 @@ def spent_before(transaction: Transaction, collection: Collection, start: int, f
     return found
 
 
-def released(sketch: Sketch, earlier: Ledger | None, budget: Budget, **options: Any) -> tuple[Release, Ledger]:
-    """A private release, whose ledger includes earlier releases; and its own ledger, without them."""
-    own = privatize(sketch, **options, budget=budget)
-    assert own.ledger is not None
-    ledger = own.ledger if earlier is None else own.ledger.after(earlier)
-    return Release(own.operator, own.sums, own.units, ledger, made_of=(own,)), own.ledger
-
-
 def insert_release(
-    change: Change, collection: Collection, bounds: tuple[int, int], release: Release, own: Ledger
+    change: Change, collection: Collection, bounds: tuple[int, int], made: Release, own: Ledger
 ) -> dict[str, Any]:
-    """Writes a release; its description."""
+    """Writes a release, whose ledger includes earlier ones, with its own ledger; its description."""
     number = change.next_number("releases")
-    assert release.ledger is not None
-    ledger = json.dumps(release.ledger.to_json())
-    row = (number, collection.id, *bounds, change.now, ledger, release.to_bytes(), json.dumps(own.to_json()))
+    assert made.ledger is not None
+    ledger = json.dumps(made.ledger.to_json())
+    row = (number, collection.id, *bounds, change.now, ledger, made.to_bytes(), json.dumps(own.to_json()))
     change.insert("releases", "id, collection, start, finish, created, ledger, sketch, own_ledger", [row])
-    facts = {"collection": collection.name, "release": number, "epsilon": own.epsilon, "delta": own.delta}
-    change.note("release", **facts)
+    change.note("release", collection=collection.name, release=number, epsilon=own.epsilon, delta=own.delta)
     return releases(change, collection)[-1]
 
 
@@ -194,9 +215,7 @@ def releases(transaction: Transaction, collection: Collection) -> list[dict[str,
     found = transaction.records(
         "SELECT id, start, finish, created, ledger FROM releases WHERE collection = ? ORDER BY id", (collection.id,)
     )
-    for row in found:
-        row |= {"start": in_iso(row["start"]), "finish": in_iso(row["finish"]), "ledger": json.loads(row["ledger"])}
-    return [with_iso_times(row, "created") for row in found]
+    return [{**row, "ledger": json.loads(row["ledger"])} for row in found]
 
 
 def release_file(transaction: Transaction, collection: Collection, number: int) -> bytes:

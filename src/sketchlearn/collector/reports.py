@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOM = 20  # With private reading, 2^20 reports fit into a sum, so that a full sum does not tell of other senders.
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
+MOST_OPEN_TOTALS = 256  # sums that the writer has at hand
 LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: ids of batches, names of files
 _COLUMNS = "number, collection, sender, id, digest, epoch, records, received, late, removed"
 _WRITE_EPOCH = (
@@ -37,8 +38,9 @@ _WRITE_EPOCH = (
 
 @dataclass(frozen=True)
 class Incoming:
-    """A report that was read, and checked as far as it can be by itself."""
+    """A report that was read, and checked as far as it can be by itself; called, it is the work of taking it."""
 
+    store: Store
     collection: Collection
     sender: int
     id: str
@@ -60,7 +62,9 @@ class Incoming:
         return [(self.collection.id, one) for one in (*self.batches, *self.found, self.digest)] if self.found else []
 
     @classmethod
-    def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
+    def read(
+        cls, store: Store, collection: Collection, sender: int, report: str, body: bytes, time: float | None
+    ) -> Incoming:
         """A report from its bytes; refused, if it is no sketch of the collection's design that its rules allow."""
         rules = collection.rules
         if rules.hidden is not None:
@@ -89,7 +93,10 @@ class Incoming:
         if most and records > min(most):
             raise RefusalError("limit", f"a report has at most {min(most):,} records here, and this one {records:,}")
         digest = hashlib.sha256(body).digest()
-        return cls(collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
+        return cls(store, collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
+
+    def __call__(self, group: Group) -> dict[str, Any]:
+        return ReportGroup.of(self.store, group).take(self)
 
 
 def names_own_design(collection: Collection, body: bytes) -> bool:
@@ -161,17 +168,6 @@ class OpenTotal:
     records: int = 0
 
 
-@dataclass(frozen=True)
-class TakeReport:
-    """The work of taking a report."""
-
-    store: Store
-    report: Incoming
-
-    def __call__(self, group: Group) -> dict[str, Any]:
-        return ReportGroup.of(self.store, group).take(self.report)
-
-
 @dataclass
 class ReportGroup:
     """The reports of one transaction: looked up one by one, written together."""
@@ -189,8 +185,10 @@ class ReportGroup:
     def of(cls, store: Store, group: Group) -> ReportGroup:
         """The reports of a group of works."""
         if cls not in group.shared:
+            if len(store.open_totals) > MOST_OPEN_TOTALS:  # now, since no report of the group is in one of them yet
+                store.open_totals.clear()
             group.shared[cls] = cls(store, group)
-            group.shared[cls]._look_up([work.report for work in group.works if isinstance(work, TakeReport)])
+            group.shared[cls]._look_up([work for work in group.works if isinstance(work, Incoming)])
         found: ReportGroup = group.shared[cls]
         if found._write not in group.finish:
             group.finish.append(found._write)

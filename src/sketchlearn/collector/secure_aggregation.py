@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
     PartHeader,
@@ -36,6 +35,7 @@ from sketchlearn.collector.clients.secret_shares import (
     new_private_key,
 )
 from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
+from sketchlearn.collector.database import COLLECTOR, Change
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
 from sketchlearn.collector.refusals import RefusalError
@@ -422,7 +422,7 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
     if store.now() < 1000 * (finish + collection.rules.grace_seconds):
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} still takes reports")
     operator = collection.known.operator.without_keeping()
-    question = store.write(COLLECTOR, lambda change: _question(change, collection, start, terms))
+    question = store.write(COLLECTOR, _question, collection, start, terms)
     try:
         # The second collector keeps what it has already; what it refuses is missing in its answer.
         seeds = (part.sealed_seed for part in _parts(store, collection, start))
@@ -434,7 +434,7 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
         raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
     total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
     reports = len(question.reports - answer.missing)
-    store.write(COLLECTOR, lambda change: _write_total(change, collection, start, total, reports))
+    store.write(COLLECTOR, _write_total, collection, start, total, reports)
     store.changed(collection.name, "sealed", start=start)
     return total
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 
-from sketchlearn.collector import audit
 from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction, identity_of
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, digest_of, select_epochs, sum_of_bodies
-from sketchlearn.core.hash_chain import BrokenChainError
+from sketchlearn.core.hash_chain import BrokenChainError, checked_entries
 from sketchlearn.core.limits import FormatError
 
 
@@ -31,7 +31,8 @@ def verify(database: Database) -> Verification:
     found = Verification()
     with database.reading() as transaction:
         try:
-            log = audit.checked(transaction)
+            rows = transaction.execute("SELECT entry, previous, digest FROM audit ORDER BY id")
+            log = [json.loads(entry) for entry, _ in checked_entries(rows)]
         except BrokenChainError as error:
             found.problems.append(f"the audit log was changed or damaged: {error}")
             log = []

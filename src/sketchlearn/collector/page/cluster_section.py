@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from sketchlearn.collector.page.charts import Place, cluster_map
 from sketchlearn.collector.page.window_models import WindowClusters
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.views.report.clusters import cluster_facts, column_names, strips_of_centers
 
 MOST_COLUMNS = 12  # of a card
 SURE = 3.0  # standard errors that a change must have to be called one
+MARGIN = 0.12  # of the range of a map, on each side
 
 
 def window_facts(found: WindowClusters) -> dict[str, Any]:
@@ -28,7 +29,10 @@ def window_facts(found: WindowClusters) -> dict[str, Any]:
 
 
 def _map(found: WindowClusters) -> dict[str, Any] | None:
-    """Clusters in the two columns in which they are farthest apart."""
+    """Clusters in the two columns in which they are farthest apart, as SVG, with their centers in the window before.
+
+    Places are in percent of the picture.
+    """
     learned, names = found.model.fitted_model(), column_names(found.model)
     centers, weights = learned.centers_of_parts, learned.weights
     inside = np.nan_to_num(learned.deviations_of_parts)
@@ -39,17 +43,31 @@ def _map(found: WindowClusters) -> dict[str, Any] | None:
     pairs = list(combinations(range(min(len(names), MOST_COLUMNS)), 2))
     if (moved := _moved_most(found, width)) is not None:
         pairs = [pair for pair in pairs if moved in pair] or pairs
-    i, j = max(pairs, key=lambda pair: _least_apart(scaled[:, pair]))
+    pair = list(max(pairs, key=lambda pair: _least_apart(scaled[:, pair])))
+    now, spread = centers[:, pair], inside[:, pair]
+    before = None if found.centers_before is None else found.centers_before[:, pair]
+    reach = np.concatenate([now - 1.2 * spread, now + 1.2 * spread, *([] if before is None else [before])])
+    lowest, highest = reach.min(axis=0), reach.max(axis=0)
+    wide = np.where(highest > lowest, highest - lowest, 1.0)
+    low, high = lowest - MARGIN * wide, highest + MARGIN * wide
 
-    def of(rows: Any, number: int) -> tuple[float, float]:
-        return float(rows[number, i]), float(rows[number, j])
+    def at(point: Any) -> tuple[str, str]:
+        x, y = (point - low) / (high - low)
+        return f"{100 * x:.2f}%", f"{100 * (1 - y):.2f}%"
 
-    before = found.centers_before
     places = [
-        Place(n, of(centers, n), of(inside, n), float(weights[n]), None if before is None else of(before, n))
-        for n in range(len(centers))
+        {
+            "number": n,
+            "at": at(now[n]),
+            "spread": [f"{part:.2f}%" for part in 100 * spread[n] / (high - low)],
+            "before": None if before is None else at(before[n]),
+            "radius": f"{9 + 14 * math.sqrt(max(0.0, weights[n])):.1f}",
+        }
+        for n in range(len(now))
     ]
-    return cluster_map(places, (names[i], names[j]))
+    first, second = columns = [names[column] for column in pair]
+    label = f"Map of {len(places)} clusters: {first} from left to right, {second} from below to above"
+    return {"places": places, "columns": columns, "label": label}
 
 
 def _moved_most(found: WindowClusters, width: Any) -> int | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sketchlearn.collector.collection import Collection
+from sketchlearn.collector import drift, senders
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.page.charts import Bar, bar_chart
+from sketchlearn.collector.epochs import epochs_between, window
 from sketchlearn.collector.page.window_models import HOURS, MOST_CLUSTERS, Choice, WindowClusters, WindowModels
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.views import ExactView, ReleasedView
@@ -21,6 +20,9 @@ SHOWN_EPOCHS = 48
 SHOWN_DRIFTS = 48
 SHOWN_ALARMS = 5
 SHOWN_RELEASES = 20
+HEIGHT = 110  # pixels of a chart of bars
+HEADROOM = 1.2  # above the highest bar, for the mark of an alarm
+GAP = 0.15  # of a bar's room
 
 Facts = dict[str, Any]
 
@@ -73,32 +75,54 @@ def moment(time: float | str | None) -> str:
     return "never" if text is None else text[:16].replace("T", " ")
 
 
-def alarms(page: ExactPage) -> Facts:
-    """The newest alarms."""
-    return {"found": page.view.alarms(SHOWN_ALARMS)}
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its time, its value (None where it is not shown), a description, and whether it is an alarm."""
+
+    when: str
+    value: float | None
+    words: str
+    alarm: bool = False
+
+
+def bar_chart(caption: str, bars: Sequence[Bar], level: float | None = None) -> Facts:
+    """Bars over time as SVG, with a line at a level; places are in percent of the width, to fit any screen."""
+    values = [bar.value for bar in bars if bar.value is not None]
+    top = HEADROOM * max([*values, level or 0.0], default=0.0) or 1.0
+    room = 100 / max(1, len(bars))
+    drawn = []
+    for i, bar in enumerate(bars):
+        height = 6.0 if bar.value is None else max(1.0, HEIGHT * bar.value / top)
+        place = {
+            "x": f"{room * (i + GAP / 2):.3f}",
+            "width": f"{room * (1 - GAP):.3f}",
+            "y": f"{HEIGHT - height:.2f}",
+            "height": f"{height:.2f}",
+            "middle": f"{room * (i + 0.5):.3f}",
+            "mark": f"{max(12.0, HEIGHT - height - 4):.1f}",
+        }
+        style = "bar unknown" if bar.value is None else "bar alarm" if bar.alarm else "bar"
+        drawn.append({**vars(bar), "style": style, **place})
+    label = f"{caption}: {len(bars)} bars" + (f", from {bars[0].when} to {bars[-1].when}" if bars else "")
+    ends = [bar.when for bar in (bars if len(bars) < 2 else (bars[0], bars[-1]))]
+    at = None if level is None else f"{HEIGHT - HEIGHT * level / top:.2f}"
+    return {"caption": caption, "label": label, "height": HEIGHT, "bars": drawn, "level": at, "ends": ends}
 
 
 def arrivals(page: ExactPage) -> Facts:
     """Reports and records by epoch."""
     view, what = page.view, page.view.collection.rules.epoch
-    epochs = view.epochs(0, view.now() // 1000 + 1)[-SHOWN_EPOCHS:]
-    charts = {}
-    if epochs:
-        states = ("" if epoch.closed is not None else ", still open" for epoch in epochs)
-        reports = [
-            Bar(moment(epoch.start), float(epoch.reports), f"{epoch.reports:,}{state}")
-            for epoch, state in zip(epochs, states, strict=True)
-        ]
-        records = [_records_bar(epoch, view.collection) for epoch in epochs]
-        charts["Reports"] = bar_chart(f"Reports of each {what}", reports)
-        charts["Records"] = bar_chart(f"Records of each {what}", records)
+    epochs = view.read(epochs_between, 0, view.now() // 1000 + 1)[-SHOWN_EPOCHS:]
+    reports, records = [], []
+    for epoch in epochs:
+        when, hidden = moment(epoch.start), epoch.why_hidden(view.collection)
+        state = "" if epoch.closed is not None else ", still open"
+        reports.append(Bar(when, float(epoch.reports), f"{epoch.reports:,}{state}"))
+        shown = (None, f"not shown: {hidden}") if hidden else (epoch.records, f"{epoch.records:,}")
+        records.append(Bar(when, *shown))
+    bars = {"Reports": reports, "Records": records} if epochs else {}
+    charts = {unit: bar_chart(f"{unit} of each {what}", found) for unit, found in bars.items()}
     return {"texts": live_texts(view), "charts": charts}
-
-
-def _records_bar(epoch: Epoch, collection: Collection) -> Bar:
-    hidden = epoch.why_hidden(collection)
-    when = moment(epoch.start)
-    return Bar(when, None, f"not shown: {hidden}") if hidden else Bar(when, epoch.records, f"{epoch.records:,}")
 
 
 def live_texts(view: ExactView) -> dict[str, str]:
@@ -114,9 +138,9 @@ def live_texts(view: ExactView) -> dict[str, str]:
     }
 
 
-def senders(page: ExactPage) -> Facts:
+def silent_senders(page: ExactPage) -> Facts:
     """Senders that are silent for too long."""
-    found = page.view.senders()
+    found = page.view.read(senders.senders, page.view.now())
     silent = sorted((one for one in found if one["silent"]), key=lambda one: one["latest"] or "")
     return {"silent": silent, "n": len(found), "after": _duration(page.view.collection.rules.silent_seconds)}
 
@@ -131,7 +155,7 @@ def _duration(seconds: int) -> str:
 def clusters(page: ExactPage) -> Facts:
     """The clusters of the chosen window, against the window before."""
     choice, view, name = page.choice, page.view.sealed(), page.view.collection.name
-    found = view.window(choice.start, choice.finish)
+    found = view.read(window, choice.start, choice.finish)
     facts: Facts = {
         "choice": choice,
         "links": {span: choice.query(**{"window": span, "from": "", "to": ""}) for span in HOURS},
@@ -143,7 +167,7 @@ def clusters(page: ExactPage) -> Facts:
     }
     if found.sketch is None:
         return facts | {"state": "nothing", "shown": None}
-    before = view.window(*choice.before).sketch
+    before = view.read(window, *choice.before).sketch
     learned = page.models.get(name, choice.span, found.sketch, before, choice.clusters)
     latest = page.models.latest(name, choice.span, choice.clusters) if learned is None and choice.span else None
     return facts | _learned(learned, latest)
@@ -161,9 +185,9 @@ def _learned(learned: WindowClusters | Exception | None, latest: WindowClusters 
     return {"state": "pending" if learned is None else "learned", "shown": facts}
 
 
-def drift(page: ExactPage) -> Facts:
+def drift_chart(page: ExactPage) -> Facts:
     """How each epoch compared with those before it."""
-    found = page.view.drifts(SHOWN_DRIFTS)
+    found = page.view.read(drift.drifts, SHOWN_DRIFTS)
     known = [one for one in reversed(found) if one["p_value"] is not None]
     bars = []
     for one in known:
@@ -178,7 +202,7 @@ def drift(page: ExactPage) -> Facts:
 
 def privacy(page: ExactPage) -> Facts:
     """What was spent: the ledger of the window's reports, and private releases."""
-    sketch = page.view.sealed().window(page.choice.start, page.choice.finish).sketch
+    sketch = page.view.sealed().read(window, page.choice.start, page.choice.finish).sketch
     return {"rules": page.view.collection.rules, "sketch": sketch, **_releases_of(page.view)}
 
 
@@ -210,18 +234,16 @@ def released_name(collection: str) -> str:
     return f"{collection}/releases"
 
 
-def refused(page: ExactPage) -> Facts:
-    """What was refused and why."""
-    return {"found": page.view.refusals()}
-
-
 #: the sections of a page, in order, by their anchors
 SECTIONS: dict[str, Callable[[ExactPage], Facts]] = {
-    one.__name__: one for one in (alarms, arrivals, clusters, drift, senders, privacy, refused)
+    "alarms": lambda page: {"found": page.view.read(drift.alarms, SHOWN_ALARMS)},
+    "arrivals": arrivals,
+    "clusters": clusters,
+    "drift": drift_chart,
+    "senders": silent_senders,
+    "privacy": privacy,
+    "refused": lambda page: {"found": page.view.read(senders.refusals)},
 }
 
 #: those of a page of private releases
-RELEASED_SECTIONS: dict[str, Callable[[ReleasedPage], Facts]] = {
-    "releases": releases,
-    "clusters": released_clusters,
-}
+RELEASED_SECTIONS: dict[str, Callable[[ReleasedPage], Facts]] = {"releases": releases, "clusters": released_clusters}
