@@ -527,7 +527,7 @@ def test_answers_to_other_questions_are_refused():
         open_total(TERMS, OPERATOR, asked(parts, opening="o9"), answer, parts)
     with pytest.raises(RefusedError, match="not asked about"):
         open_total(TERMS, OPERATOR, question, dataclasses.replace(answer, missing=frozenset({"x"})), parts)
-    with pytest.raises(RefusedError, match="do not fit together"):
+    with pytest.raises(RefusedError, match="do not match the question"):
         open_total(TERMS, OPERATOR, question, answer, parts[1:])
     again = Question.from_json(json.loads(json.dumps(question.to_json())))
     read = Answer.from_json(json.loads(json.dumps(answer.to_json())))
@@ -540,7 +540,7 @@ def test_a_spoiled_total_is_noticed_where_it_is_impossible():
     lying = dataclasses.replace(parts[0], rest=parts[0].rest + np.uint64(2**62))
     other = second()
     other.receive(part.sealed_seed for part in parts)
-    with pytest.raises(RefusedError, match="has spoiled it"):
+    with pytest.raises(RefusedError, match="has falsified its share"):
         opened([lying, *parts[1:]], other)
 
 

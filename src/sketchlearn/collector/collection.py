@@ -156,7 +156,6 @@ class Rules:
         return replace(self, **form)
 
     def to_text(self) -> str:
-        """As the database has them."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
@@ -176,7 +175,6 @@ class Collection:
 
     @classmethod
     def of_row(cls, row: Row) -> Collection:
-        """The collection of a row of the database."""
         number, name, title, created, design, rules = row
         known = KnownOperator(design_from_bytes(bytes(design))[0])
         return cls(number, name, title, created, bytes(design), Rules().with_changes(json.loads(rules)), known)
@@ -202,7 +200,6 @@ class Collection:
 
 
 def collections(transaction: Transaction) -> list[Collection]:
-    """All collections, by their names."""
     rows = transaction.all(f"SELECT {Collection.COLUMNS} FROM collections ORDER BY name")
     return [Collection.of_row(row) for row in rows]
 

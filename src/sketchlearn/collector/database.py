@@ -141,7 +141,6 @@ class Transaction:
         return None if row is None else row[0]
 
     def all(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
-        """All rows of a query."""
         found: list[Row] = self.execute(text, values).fetchall()
         return found
 
@@ -439,5 +438,4 @@ def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Data
 
 
 def identity_of(transaction: Transaction) -> str:
-    """The identity of the collector, which was made with its database."""
     return str(transaction.value("SELECT value FROM facts WHERE name = 'identity'") or "")

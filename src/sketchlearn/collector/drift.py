@@ -93,7 +93,6 @@ def note(change: Change, collection: Collection, row: dict[str, Any]) -> None:
 
 
 def drifts(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """The results of the comparisons, newest first."""
     found = transaction.records(
         "SELECT epoch, since, alarm, p_value, distance, expected, moved, sentence FROM drifts WHERE collection = ? "
         "ORDER BY epoch DESC LIMIT ?",
@@ -103,7 +102,6 @@ def drifts(transaction: Transaction, collection: Collection, most: int = 1000) -
 
 
 def alarms(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """The alarms of a collection, newest first."""
     return transaction.records(
         "SELECT id, epoch, kind, sentence, created, delivered FROM alarms WHERE collection = ? "
         "ORDER BY id DESC LIMIT ?",

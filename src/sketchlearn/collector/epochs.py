@@ -170,12 +170,10 @@ def write_rest(
 
 
 def digest_of(kept: bytes | None) -> str:
-    """The digest of a sum, as the audit log has it."""
     return hashlib.sha256(kept or b"").hexdigest()
 
 
 def note_epoch(change: Change, action: str, collection: Collection, start: int, **facts: Any) -> None:
-    """Adds an entry about an epoch to the audit log."""
     change.note(action, collection=collection.name, epoch=in_iso(start), start=start, **facts)
 
 
@@ -190,8 +188,8 @@ def close_epoch(change: Change, collection: Collection, start: int) -> Epoch:
         raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: close it then")
     row = (change.now, collection.id, start)
     change.execute("UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", row)
-    facts = {"digest": digest_of(epoch.kept), "reports": epoch.reports, "records": epoch.records}
-    note_epoch(change, "seal", collection, start, **facts)
+    digest = digest_of(epoch.kept)
+    note_epoch(change, "seal", collection, start, digest=digest, reports=epoch.reports, records=epoch.records)
     if collection.rules.body_days == 0:
         remove_bodies(change, collection, epoch)
     return replace(epoch, closed=change.now)

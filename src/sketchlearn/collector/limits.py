@@ -76,7 +76,6 @@ class Rates:
         return wait
 
     def is_empty(self, who: object, per_minute: int) -> bool:
-        """Whether nothing can be taken out of the bucket now."""
         return self._filled(who, per_minute)[0] < 1
 
     def _filled(self, who: object, per_minute: int) -> tuple[float, float]:
@@ -110,7 +109,6 @@ async def whole_body(
 
 
 def address_of(request: Request) -> str:
-    """The address that a request came from."""
     return request.client.host if request.client else "?"
 
 

@@ -41,7 +41,6 @@ class RefusalError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return STATUS[self.kind]
 
 
@@ -54,7 +53,6 @@ _FORMS = {
 
 
 def checked_name(what: str, name: Any) -> str:
-    """The name of a collection, a sender or a report."""
     if not isinstance(name, str) or not is_name(what, name):
         words = _FORMS[what][1]
         raise RefusalError("malformed", f"the name of a {what} must have {words}, and begin with a letter or digit")
@@ -62,7 +60,6 @@ def checked_name(what: str, name: Any) -> str:
 
 
 def is_name(what: str, name: str) -> bool:
-    """Whether a text can be the name of a collection, a sender or a report."""
     return re.fullmatch(_FORMS[what][0], name) is not None
 
 

@@ -170,13 +170,11 @@ class CollectionBudget(Budget):
 
 
 def known_budget(transaction: Transaction, collection: Collection) -> tuple[int, str] | None:
-    """The length and the last digest of the budget's log, as the database has them."""
     row = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
     return None if row is None else (row[0], row[1])
 
 
 def note_budget(transaction: Transaction, collection: Collection, head: tuple[int, str]) -> None:
-    """Writes the length and the last digest of the budget's log."""
     transaction.execute(
         "INSERT INTO budgets (collection, releases, digest) VALUES (?, ?, ?) ON CONFLICT (collection) DO UPDATE SET "
         "releases = excluded.releases, digest = excluded.digest",
@@ -211,7 +209,6 @@ def insert_release(
 
 
 def releases(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
-    """All releases of a collection, in order."""
     found = transaction.records(
         "SELECT id, start, finish, created, ledger FROM releases WHERE collection = ? ORDER BY id", (collection.id,)
     )
@@ -219,7 +216,6 @@ def releases(transaction: Transaction, collection: Collection) -> list[dict[str,
 
 
 def release_file(transaction: Transaction, collection: Collection, number: int) -> bytes:
-    """The file of a release."""
     body = transaction.value("SELECT sketch FROM releases WHERE collection = ? AND id = ?", (collection.id, number))
     if body is None:
         raise RefusalError("not found", "there is no such release in the collection")

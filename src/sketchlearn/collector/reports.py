@@ -151,7 +151,7 @@ def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
 
 
 def own_identities(found: frozenset[bytes], sender: int) -> frozenset[bytes]:
-    """The same for the reports of one sender alone."""
+    """The same, hashed with the sender, so that only reports of the same sender can be duplicates."""
     return frozenset(hashlib.blake2b(one + str(sender).encode(), digest_size=8).digest() for one in found)
 
 
@@ -183,7 +183,6 @@ class ReportGroup:
 
     @classmethod
     def of(cls, store: Store, group: Group) -> ReportGroup:
-        """The reports of a group of works."""
         if cls not in group.shared:
             if len(store.open_totals) > MOST_OPEN_TOTALS:  # now, since no report of the group is in one of them yet
                 store.open_totals.clear()
@@ -197,12 +196,12 @@ class ReportGroup:
     def take(self, report: Incoming) -> dict[str, Any]:
         """Adds a report, unless it was added before; the answer for its sender, the same each time."""
         key = (report.collection.id, report.sender, report.id)
-        known = self._answers.get(key)
-        if known is not None:
-            if known[0] != report.digest:
+        if key in self._answers:
+            digest, before = self._answers[key]
+            if digest != report.digest:
                 sentence = "a report of this id came before with other bytes: give each report an id of its own"
                 raise RefusalError("conflict", sentence)
-            return known[1]
+            return before
         if report.sender in self.store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
         self._require_new(report)
@@ -246,7 +245,7 @@ class ReportGroup:
             raise RefusalError(
                 "repeated",
                 "rows of this report were counted before, in another report, and would count twice: it was not added. "
-                "If they are other rows with the same values, sketch them as a batch with a name of its own",
+                "If these are other rows with the same values, sketch them as a batch with a name of its own",
             )
 
     def _epoch(self, report: Incoming, now: int) -> tuple[OpenTotal, bool]:

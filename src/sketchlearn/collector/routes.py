@@ -92,7 +92,7 @@ class Call:
         found = {} if not self.body and not schema["required"] else json_object(self.body)
         if not found.keys() <= schema["properties"].keys():
             known = ", ".join(schema["properties"])
-            raise RefusalError("malformed", f"the body has a name that is not known here; known: {known}")
+            raise RefusalError("malformed", f"the body has an unknown name; the known names are {known}")
         return found
 
     def name(self, kind: str) -> str:
@@ -521,7 +521,7 @@ def openapi(_call: Call, _view: View) -> object:
 @endpoint(
     "GET",
     f"{ROOT}/audit",
-    asks={"after": "number of the last entry that is known", "most": "at most so many"},
+    asks={"after": "number of the last entry that you have", "most": "the most entries to return"},
 )
 def audit_log(call: Call, view: ServerAdminView) -> object:
     """The audit log, in order."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
+    LedgerOrNone,
     PartHeader,
     SealedSeed,
     Words,
@@ -39,7 +40,6 @@ from sketchlearn.collector.database import COLLECTOR, Change
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.senders import SEND
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
 from sketchlearn.core.errors import InvalidValueError
@@ -64,7 +64,7 @@ class RefusedError(InvalidValueError):
 
 
 @dataclass(frozen=True)
-class AggregationTerms:
+class AggregationTerms(LedgerOrNone):
     """The terms of secure aggregation that hold for all reports of a collection, at both collectors.
 
     Parameters
@@ -116,15 +116,6 @@ class AggregationTerms:
                 "report, or close epochs sooner"
             )
 
-    def to_json(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in ("collection", "design", "integers", "minimum", "most_records")}
-        return {**form, "ledger": None if self.ledger is None else self.ledger.to_json()}
-
-    @classmethod
-    def from_json(cls, form: Any) -> AggregationTerms:
-        ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
-        return cls(**{**form, "ledger": ledger})
-
 
 @dataclass(frozen=True)
 class Question:
@@ -141,13 +132,11 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """The digest of all of the question."""
-        text = json.dumps([self.collection, self.epoch, self.opening, sorted(self.reports)])
+        text = json.dumps(list(self.to_json().values()))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        about = {"collection": self.collection, "epoch": self.epoch, "opening": self.opening}
-        return {**about, "reports": sorted(self.reports)}
+        return {**vars(self), "reports": sorted(self.reports)}
 
     @classmethod
     def from_json(cls, form: Any) -> Question:
@@ -156,7 +145,7 @@ class Question:
             raise ValueError("a question for a total must name the collection, the epoch, the opening and the reports")
         if not all(isinstance(text, str) for text in [*map(form.get, names), *form["reports"]]):
             raise ValueError("a question for a total must be made of texts")
-        return cls(form["collection"], form["epoch"], form["opening"], frozenset(form["reports"]))
+        return cls(**{**form, "reports": frozenset(form["reports"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,20 +185,14 @@ def open_total(
     included = question.reports - answer.missing
     terms.require_minimum(len(included), "report")
     terms.require_room(operator.largest_contribution, len(included))
-    n_added = 0
-
-    def rests() -> Iterable[Words]:
-        nonlocal n_added
-        for part in parts:
-            if part.sealed_seed.fingerprint in included:
-                terms.check(part.header)
-                n_added += 1
-                yield part.rest
-
-    total = added(rests())
-    if n_added != len(included) or len(answer.total) != len(total):
-        raise RefusedError("the reports of the epoch, the question and the answer do not fit together")
-    integers = np.add(total, answer.total).view(np.int64)
+    rest, n_added = np.zeros(terms.integers, np.uint64), 0
+    for part in parts:
+        if part.sealed_seed.fingerprint in included:
+            terms.check(part.header)
+            rest, n_added = np.add(rest, part.rest, out=rest), n_added + 1
+    if n_added != len(included) or len(answer.total) != terms.integers:
+        raise RefusedError("the reports of the epoch do not match the question and the answer")
+    integers = np.add(rest, answer.total).view(np.int64)
     sums, count = integers[:-1], int(integers[-1])
     if terms.ledger is not None:
         return Release(operator, sums, max(1, count), terms.ledger.of_shares(n_added))
@@ -219,8 +202,8 @@ def open_total(
         return Sketch(operator, sums, count)
     except (ValueError, OverflowError) as error:
         raise RefusedError(
-            f"the opened total is of no records ({error}): a sender or a collector has spoiled it, and who it was "
-            "cannot be told"
+            f"the opened total is no sum of records ({error}): a sender or a collector has falsified its share, and "
+            "the protocol cannot tell which"
         ) from None
 
 
@@ -310,8 +293,8 @@ class SecondCollector:
         rows = self._connection.execute(query.format("sender"), where)
         found = {fingerprint: sender for fingerprint, sender in rows if fingerprint in question.reports}
         senders = set(found.values())
-        known = None not in senders
-        terms.require_minimum(len(senders) if known else len(found), "sender" if known else "report")
+        counted_by = (len(found), "report") if None in senders else (len(senders), "sender")
+        terms.require_minimum(*counted_by)
         chosen = self._connection.execute(query.format("seed"), where)
         total = added(expanded(seed, terms.integers) for fingerprint, seed in chosen if fingerprint in found)
         return Answer(question.digest, question.reports - found.keys(), total)
@@ -322,10 +305,9 @@ class SecondCollector:
             raise RefusedError(f"the second collector has no collection {collection}")
         return AggregationTerms.from_json(json.loads(row[0]))
 
-    def _answered(self, collection: str, epoch: str) -> tuple[str, str] | None:
+    def _answered(self, *where: str) -> Any:
         query = "SELECT question, answer FROM hidden_answers WHERE collection = ? AND epoch = ?"
-        found: tuple[str, str] | None = self._connection.execute(query, (collection, epoch)).fetchone()
-        return found
+        return self._connection.execute(query, where).fetchone()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -480,20 +462,7 @@ def _write_total(change: Change, collection: Collection, start: int, total: Sket
     change.insert("epochs", Epoch.COLUMNS, [row])
     change.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
     change.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
-    facts = {"digest": digest_of(kept), "reports": reports, "records": records}
-    note_epoch(change, "seal", collection, start, **facts)
-
-
-def epochs_to_open(store: Store, collection: Collection) -> list[int]:
-    """Starts of epochs that are over, and were not opened."""
-    over = store.now() // 1000 - collection.rules.grace_seconds
-    with store.reading() as transaction:
-        rows = transaction.all(
-            "SELECT DISTINCT p.epoch FROM hidden_parts p LEFT JOIN hidden_openings o ON o.collection = p.collection "
-            "AND o.epoch = p.epoch WHERE p.collection = ? AND o.opened IS NULL AND p.body IS NOT NULL ORDER BY p.epoch",
-            (collection.id,),
-        )
-    return [start for (start,) in rows if finish_of(collection.rules.epoch, start) <= over]
+    note_epoch(change, "seal", collection, start, digest=digest_of(kept), reports=reports, records=records)
 
 
 class RemoteSecond:
@@ -524,7 +493,6 @@ def private_key(store: Store) -> bytes:
 
 
 def own_second(store: Store, collection: Collection) -> SecondCollector:
-    """This server as the second collector of a collection."""
     if collection.rules.hidden != SECOND:
         raise RefusalError("conflict", "this server is not the second collector of this collection")
     key = private_key(store)
@@ -546,10 +514,8 @@ def sender_of(store: Store, credential: str) -> str | None:
         token = store.token(credential)
     except RefusalError:
         return None
-    if token.sender is None or token.scope != SEND:
-        return None
     query = "SELECT name FROM senders WHERE id = ? AND revoked IS NULL"
-    with store.reading() as transaction:
+    with store.reading() as transaction:  # tokens of other scopes have no sender
         name: str | None = transaction.value(query, (token.sender,))
     return name
 
@@ -585,7 +551,15 @@ def open_epochs(store: Store) -> list[str]:
     for collection in store.all_collections():
         if collection.rules.hidden != FIRST:
             continue
-        for start in epochs_to_open(store, collection):
+        with store.reading() as transaction:
+            rows = transaction.all(
+                "SELECT DISTINCT epoch FROM hidden_parts p WHERE collection = ? AND body IS NOT NULL AND NOT EXISTS "
+                "(SELECT 1 FROM hidden_openings o WHERE o.collection = p.collection AND o.epoch = p.epoch "
+                "AND o.opened IS NOT NULL) ORDER BY epoch",
+                (collection.id,),
+            )
+        over = store.now() // 1000 - collection.rules.grace_seconds
+        for start in [start for (start,) in rows if finish_of(collection.rules.epoch, start) <= over]:
             try:
                 open_epoch(store, collection, start, second_of(store, collection))
             except RefusalError as refusal:

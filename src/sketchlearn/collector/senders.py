@@ -49,7 +49,6 @@ class Token:
 
 
 def id_of(text: str) -> str | None:
-    """The public id in a token's text; None if it is none."""
     found = _FORM.fullmatch(text)
     return found[1] if found else None
 
@@ -71,7 +70,6 @@ def _digest(secret: str) -> str:
 
 
 def token_of_id(transaction: Transaction, token: str) -> Token | None:
-    """The token of an id, if there is one."""
     row = transaction.one(f"SELECT {Token.COLUMNS} FROM tokens WHERE id = ?", (token,))
     return None if row is None else Token(*row)
 
@@ -117,10 +115,10 @@ def add_token(
     if not isinstance(note, str) or len(note) > LONGEST_NOTE or not note.isprintable():
         raise RefusalError("malformed", f"a note must be text of at most {LONGEST_NOTE} printable characters")
     if (scope == SEND) != (sender is not None):
-        raise RefusalError("malformed", "a token with the scope send, and no other, belongs to a sender")
+        raise RefusalError("malformed", "a token with the scope send needs a sender; other tokens must not name one")
     now = change.now
     if expires is not None and expires <= now:
-        raise RefusalError("malformed", "the token would have expired already")
+        raise RefusalError("malformed", "expires_days is so small that the token would already have expired")
     number, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     values = (number, _digest(secret), scope, collection.id if collection else None, sender, note, now, expires, None)
     change.insert("tokens", Token.COLUMNS, [values])
@@ -147,7 +145,6 @@ def _own_token(transaction: Transaction, collection: Collection | None, number: 
 
 
 def revoke_token(change: Change, collection: Collection | None, number: str) -> None:
-    """Ends a token now."""
     token = _own_token(change, collection, number)
     change.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, token.id))
     change.note("revoke token", token=token.id)
@@ -188,7 +185,6 @@ def senders(transaction: Transaction, collection: Collection, now: int) -> list[
 
 
 def refusals(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
-    """What was refused and why, the newest first."""
     return transaction.records(
         "SELECT s.name AS sender, r.kind, r.times, r.latest, r.sentence FROM refusals r LEFT JOIN senders s "
         "ON s.id = r.sender WHERE r.collection = ? ORDER BY r.latest DESC LIMIT 1000",
@@ -197,7 +193,6 @@ def refusals(transaction: Transaction, collection: Collection) -> list[dict[str,
 
 
 def sender_number(transaction: Transaction, collection: Collection, name: str) -> int:
-    """The number of a sender by its name."""
     number = transaction.value("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name))
     if number is None:
         raise RefusalError("not found", "there is no such sender in the collection")
@@ -207,7 +202,7 @@ def sender_number(transaction: Transaction, collection: Collection, name: str) -
 def revoke_sender(
     change: Change, collection: Collection, sender: int, identity: str, *, subtract: bool
 ) -> dict[str, Any]:
-    """Ends a sender and its tokens; with `subtract`, its reports are subtracted where their bodies are still kept."""
+    """Revokes a sender and its tokens; with `subtract`, also subtracts its reports whose bodies are still kept."""
     change.execute("UPDATE senders SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, sender))
     change.execute("UPDATE tokens SET revoked = ? WHERE sender = ? AND revoked IS NULL", (change.now, sender))
     subtracted, kept = _remove_parts(change, collection, sender, subtract=subtract)

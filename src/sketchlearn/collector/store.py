@@ -103,12 +103,11 @@ class Store:
         if found is None or (token.collection is not None and token.collection != found.id):
             raise RefusalError("not found", "there is no such collection here, or the token is not for it")
         if not token.may(scope, found.id):
-            sentence = f"this needs a token with the scope {scope}, and this one has {token.scope}"
+            sentence = f"this needs a token with the scope {scope}; this token has the scope {token.scope}"
             raise RefusalError("forbidden", sentence)
         return found
 
     def require(self, token: Token, scope: str) -> None:
-        """Refuses a token that is not for the whole server, or not of this scope."""
         if not token.may(scope, None):
             raise RefusalError("forbidden", f"this needs a token with the scope {scope} for the whole collector")
 
@@ -118,13 +117,11 @@ class Store:
         return sorted((c for c in self._collections.values() if own in (None, c.id)), key=lambda c: c.name)
 
     def all_collections(self) -> list[Collection]:
-        """The collections of the server."""
         return list(self._collections.values())
 
     # Collections, senders, tokens
 
     def create_collection(self, actor: str, name: Any, title: Any, design: bytes, rules: Any) -> Collection:
-        """A new collection of a design, given as the bytes of its file."""
         name, title = checked_name("collection", name), checked_title(title)
         try:
             design_from_bytes(design)
@@ -177,7 +174,6 @@ class Store:
         return answer
 
     def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
-        """Ends a token now."""
         self.write(actor, senders.revoke_token, collection, number)
         self._tokens.pop(number, None)
 
@@ -226,7 +222,6 @@ class Store:
             self._refusals[key] = (times + 1, self.now(), refusal.sentence)
 
     def flush_refusals(self) -> None:
-        """Writes the counts of refusals."""
         with self._refusals_lock:
             pending, self._refusals = self._refusals, {}
         upsert = (
@@ -240,8 +235,6 @@ class Store:
     # Epochs
 
     def close_epoch(self, actor: str, collection: Collection, start: int) -> Epoch:
-        """Closes an epoch that is over."""
-
         def close(change: Change) -> Epoch:
             found = epochs.close_epoch(change, collection, start)
             self.open_totals.pop((collection.id, start), None)
@@ -252,7 +245,6 @@ class Store:
         return closed
 
     def close_epochs(self, collection: Collection) -> None:
-        """Closes all epochs that are over."""
         before = self.now() // 1000 - collection.rules.grace_seconds
         with self.reading() as transaction:
             over = epochs.select_epochs(

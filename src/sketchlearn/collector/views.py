@@ -53,12 +53,10 @@ class TokenView(View):
         return cls(store, token)
 
     def collections(self) -> list[dict[str, Any]]:
-        """The collections that the token is for: designs and rules."""
         visible = self._store.visible(self._token)
         return [found.to_json(administers=self._token.may(ADMIN, found.id)) for found in visible]
 
     def rotate(self, overlap: Any) -> dict[str, Any]:
-        """A new token in place of this one."""
         own = next((c for c in self._store.all_collections() if c.id == self._token.collection), None)
         return self._store.rotate_token(self._token.id, own, self._token.id, overlap)
 
@@ -95,7 +93,7 @@ class SenderView(DesignView):
     def of(cls, store: Store, token: Token, name: str) -> Self:
         collection = store.collection(token, name, cls.scope)
         if token.sender is None:
-            raise RefusalError("forbidden", "reports are sent with the token of a sender, and this is none")
+            raise RefusalError("forbidden", "reports must be sent with the token of a sender; this token has none")
         return cls(store, collection, token.sender)
 
     def submit(self, number: str, body: bytes, time: float | None) -> asyncio.Future[dict[str, Any]]:
@@ -105,12 +103,10 @@ class SenderView(DesignView):
         return self._store.read_and_write(self.sender, lambda: Incoming.read(*report), own_design=own_design)
 
     def submit_part(self, number: str, body: bytes) -> asyncio.Future[dict[str, Any]]:
-        """Queues a secret share of a report."""
         part = (self._store, self.collection, self.sender, number, body)
         return self._store.read_and_write(self.sender, lambda: part_to_keep(*part))
 
     def report(self, number: str) -> dict[str, Any]:
-        """What was answered to a report."""
         with self._store.reading() as transaction:
             row = transaction.one(
                 "SELECT epoch, records, digest, received, late FROM reports WHERE collection = ? AND sender = ? "
@@ -129,12 +125,10 @@ class ReleasedView(DesignView):
     scope = READ
 
     def releases(self) -> list[dict[str, Any]]:
-        """All releases, in order."""
         with self._store.reading() as transaction:
             return releases.releases(transaction, self.collection)
 
     def release_file(self, number: int) -> bytes:
-        """The file of a release."""
         with self._store.reading() as transaction:
             return releases.release_file(transaction, self.collection, number)
 
@@ -158,7 +152,6 @@ class ExactView(ReleasedView):
             return question(transaction, self.collection, *more)
 
     def now(self) -> int:
-        """Milliseconds since 1970."""
         return self._store.now()
 
     def sealed(self) -> ExactView:
@@ -211,7 +204,6 @@ class FirstCollectorView(DesignView):
     scope = FIRST
 
     def second_collector(self) -> SecondCollector:
-        """The second collector that this server is."""
         return own_second(self._store, self.collection)
 
 
@@ -226,7 +218,6 @@ class ServerView(View):
         return cls(store)
 
     def waiting(self) -> int:
-        """Jobs that wait for the writer."""
         return self._store.writer.queue.qsize()
 
 

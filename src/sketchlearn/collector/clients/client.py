@@ -54,7 +54,6 @@ def report_file(sketch: Sketch, id: str) -> bytes:
 
 
 def path_of(collection: str) -> str:
-    """The path of a collection's routes."""
     return f"/v1/collections/{quote(collection, safe='')}"
 
 

@@ -18,7 +18,6 @@ MARGIN = 0.12  # of the range of a map, on each side
 
 
 def window_facts(found: WindowClusters) -> dict[str, Any]:
-    """What the template shows of a window's clusters."""
     facts: dict[str, Any] = {"doubts": found.doubts, "drift": found.drift}
     if isinstance(found.model.columns_, SchemaColumns) or found.profiles is not None:
         return facts | {"clusters": cluster_facts(found.model, found.profiles, float(found.sketch.count))}
@@ -81,7 +80,6 @@ def _moved_most(found: WindowClusters, width: Any) -> int | None:
 
 
 def _least_apart(centers: Any) -> float:
-    """The distance of the two nearest clusters."""
     apart = np.linalg.norm(centers[:, None] - centers, axis=2)
     return float(np.min(apart + np.diag(np.full(len(centers), np.inf)))) if len(centers) > 1 else 0.0
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sketchlearn.collector import drift, senders
 from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import epochs_between, window
-from sketchlearn.collector.page.window_models import HOURS, MOST_CLUSTERS, Choice, WindowClusters, WindowModels
+from sketchlearn.collector.page.window_models import (
+    HOURS,
+    MOST_CLUSTERS,
+    Choice,
+    WindowClusters,
+    WindowModels,
+    chosen,
+    chosen_clusters,
+)
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.views import ExactView, ReleasedView
 from sketchlearn.files.sketches import from_bytes
@@ -25,6 +34,7 @@ HEADROOM = 1.2  # above the highest bar, for the mark of an alarm
 GAP = 0.15  # of a bar's room
 
 Facts = dict[str, Any]
+Section = Callable[[], Facts]
 
 
 @dataclass(frozen=True)
@@ -35,11 +45,6 @@ class ExactPage:
     choice: Choice
     models: WindowModels
 
-    @property
-    def query(self) -> str:
-        """As the query of a link."""
-        return self.choice.query()
-
 
 @dataclass(frozen=True)
 class ReleasedPage:
@@ -49,24 +54,22 @@ class ReleasedPage:
     clusters: int
     models: WindowModels
 
-    @property
-    def query(self) -> str:
-        """As the query of a link."""
-        return f"clusters={self.clusters}"
+
+def sections_of(view: ReleasedView, models: WindowModels, asked: dict[str, str]) -> tuple[str, dict[str, Section]]:
+    """What a reader asked for as the query of a link, and the sections that they see, in order, by their anchors."""
+    if isinstance(view, ExactView):
+        exact = ExactPage(view, chosen(view, asked), models)
+        return exact.choice.query(), {name: partial(facts, exact) for name, facts in SECTIONS.items()}
+    page = ReleasedPage(view, chosen_clusters(view.collection, asked), models)
+    return f"clusters={page.clusters}", {name: partial(facts, page) for name, facts in RELEASED_SECTIONS.items()}
 
 
-def section_names(page: ExactPage | ReleasedPage) -> list[str]:
-    """The sections of a page, in order, by their anchors."""
-    return list(SECTIONS if isinstance(page, ExactPage) else RELEASED_SECTIONS)
-
-
-def section_text(page: ExactPage | ReleasedPage, name: str) -> str:
+def section_text(sections: dict[str, Section], name: str) -> str:
     """One section as markup: its facts in the macro of its name."""
-    if name not in section_names(page):
+    if name not in sections:
         raise RefusalError("not found", "there is no such section")
-    facts = SECTIONS[name](page) if isinstance(page, ExactPage) else RELEASED_SECTIONS[name](page)
     macros = environment().get_template("collector/page/sections.html").module
-    return str(getattr(macros, name)(facts)).strip()
+    return str(getattr(macros, name)(sections[name]())).strip()
 
 
 def moment(time: float | str | None) -> str:
@@ -110,7 +113,6 @@ def bar_chart(caption: str, bars: Sequence[Bar], level: float | None = None) -> 
 
 
 def arrivals(page: ExactPage) -> Facts:
-    """Reports and records by epoch."""
     view, what = page.view, page.view.collection.rules.epoch
     epochs = view.read(epochs_between, 0, view.now() // 1000 + 1)[-SHOWN_EPOCHS:]
     reports, records = [], []
@@ -139,7 +141,6 @@ def live_texts(view: ExactView) -> dict[str, str]:
 
 
 def silent_senders(page: ExactPage) -> Facts:
-    """Senders that are silent for too long."""
     found = page.view.read(senders.senders, page.view.now())
     silent = sorted((one for one in found if one["silent"]), key=lambda one: one["latest"] or "")
     return {"silent": silent, "n": len(found), "after": _duration(page.view.collection.rules.silent_seconds)}
@@ -153,7 +154,6 @@ def _duration(seconds: int) -> str:
 
 
 def clusters(page: ExactPage) -> Facts:
-    """The clusters of the chosen window, against the window before."""
     choice, view, name = page.choice, page.view.sealed(), page.view.collection.name
     found = view.read(window, choice.start, choice.finish)
     facts: Facts = {
@@ -186,7 +186,6 @@ def _learned(learned: WindowClusters | Exception | None, latest: WindowClusters 
 
 
 def drift_chart(page: ExactPage) -> Facts:
-    """How each epoch compared with those before it."""
     found = page.view.read(drift.drifts, SHOWN_DRIFTS)
     known = [one for one in reversed(found) if one["p_value"] is not None]
     bars = []
@@ -201,7 +200,6 @@ def drift_chart(page: ExactPage) -> Facts:
 
 
 def privacy(page: ExactPage) -> Facts:
-    """What was spent: the ledger of the window's reports, and private releases."""
     sketch = page.view.sealed().read(window, page.choice.start, page.choice.finish).sketch
     return {"rules": page.view.collection.rules, "sketch": sketch, **_releases_of(page.view)}
 
@@ -220,7 +218,6 @@ def releases(page: ReleasedPage) -> Facts:
 
 
 def released_clusters(page: ReleasedPage) -> Facts:
-    """The clusters of the newest release."""
     made = page.view.releases()
     facts: Facts = {"choice": None, "release": made[-1] if made else None}
     if not made:

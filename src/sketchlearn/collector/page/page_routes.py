@@ -19,14 +19,13 @@ from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector.limits import Identification, address_of
 from sketchlearn.collector.page.collection_sections import (
-    ExactPage,
-    ReleasedPage,
+    Section,
     live_texts,
     released_name,
-    section_names,
     section_text,
+    sections_of,
 )
-from sketchlearn.collector.page.window_models import WindowModels, chosen, chosen_clusters
+from sketchlearn.collector.page.window_models import WindowModels
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.senders import READ, Token
 from sketchlearn.collector.store import Store
@@ -114,7 +113,6 @@ class Pages:
         return answered
 
     async def _token(self, request: Request) -> Token | None:
-        """The reader's token; None where everybody reads."""
         if self.everybody_reads:
             return None
         text = request.cookies.get(COOKIE, "")
@@ -141,27 +139,25 @@ class Pages:
         found = [(view.collection, live_texts(view) if isinstance(view, ExactView) else None) for view in views]
         return _page("list", "Collections", collections=found)
 
-    def _page_of(self, request: Request, view: ReleasedView) -> ExactPage | ReleasedPage:
+    def _sections_of(self, request: Request, view: ReleasedView) -> tuple[str, dict[str, Section]]:
         asked = {name[:40]: value[:60] for name, value in request.query_params.items()}
-        if isinstance(view, ExactView):
-            return ExactPage(view, chosen(view, asked), self.models)
-        return ReleasedPage(view, chosen_clusters(view.collection, asked), self.models)
+        return sections_of(view, self.models, asked)
 
     def _collection(self, request: Request, views: list[ReleasedView]) -> Response:
-        page, collection = self._page_of(request, views[0]), views[0].collection
-        names = section_names(page)
+        collection, (query, sections) = views[0].collection, self._sections_of(request, views[0])
         return _page(
             "collection",
             collection.title,
             name=collection.name,
             lead=collection.known.operator.in_words,
-            links=[(name, TITLES[name]) for name in names],
-            query=page.query,
-            sections=[Markup(section_text(page, name)) for name in names],
+            links=[(name, TITLES[name]) for name in sections],
+            query=query,
+            sections=[Markup(section_text(sections, name)) for name in sections],
         )
 
     def _section(self, request: Request, views: list[ReleasedView]) -> Response:
-        return _html(section_text(self._page_of(request, views[0]), request.path_params["section"]))
+        _, sections = self._sections_of(request, views[0])
+        return _html(section_text(sections, request.path_params["section"]))
 
     def _events(self, _request: Request, views: list[ReleasedView]) -> Response:
         if self.watch.watchers >= MOST_WATCHERS:
@@ -170,7 +166,6 @@ class Pages:
         return StreamingResponse(stream, headers={**HEADERS, "x-accel-buffering": "no"}, media_type="text/event-stream")
 
     async def _enter(self, request: Request) -> Response:
-        """Takes a token from the form, and keeps it in a cookie for this browser's session."""
         body = b""
         async for part in request.stream():
             body += part

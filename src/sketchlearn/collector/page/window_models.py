@@ -59,18 +59,18 @@ class WindowModels:
     ) -> WindowClusters | Exception | None:
         """The clusters, or why there are none; None while they are being learned."""
         place = collection, span, k
-        key = collection, _digest(sketch), None if before is None else _digest(before), k
+        sums = [None if one is None else one.sums.tobytes() + str(one.units).encode() for one in (sketch, before)]
+        key = collection, *sums, k
         with self._lock:
-            future = self._found.get(key)
-            if future is None:
-                self._forget(place)
-                future = self._pool.submit(self._learn, place, sketch, before)
-                self._found[key] = future
+            if key not in self._found:
+                waiting = self._asked.get(place) if span else None  # each reader has windows between two times alone
+                if waiting in self._found and self._found[waiting].cancel():  # neither running nor done
+                    del self._found[waiting]
+                self._found[key] = self._pool.submit(self._learn, place, sketch, before)
                 while len(self._found) > MOST_KEPT:
                     self._found.popitem(last=False)
-            else:
-                self._found.move_to_end(key)
-            self._asked[place] = key
+            self._found.move_to_end(key)
+            self._asked[place], future = key, self._found[key]
         if not future.done() or future.cancelled():
             return None
         problem = future.exception()
@@ -79,12 +79,6 @@ class WindowModels:
     def latest(self, collection: str, span: str, k: int) -> WindowClusters | None:
         """The clusters that were found last for windows of this span, to be shown while new ones are learned."""
         return self._latest.get((collection, span, k))
-
-    def _forget(self, place: tuple[str, str, int]) -> None:
-        """Cancels the fit that the same span waits for, unless it is running or done."""
-        before = self._asked.get(place) if place[1] else None  # of windows between two times, each has its reader
-        if before in self._found and self._found[before].cancel():
-            del self._found[before]
 
     def _learn(self, place: tuple[str, str, int], sketch: Sketch, before: Sketch | None) -> WindowClusters:
         collection, _, k = place
@@ -112,9 +106,8 @@ def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
         centers, shares, errors_before, drift = None, None, {}, None
         if before is not None:
             earlier = SketchKMeans(k, random_state=0).fit_sketch(before)
-            order = matched(model, earlier)
-            centers = earlier.fitted_model().centers_of_parts[order]
-            shares = earlier.fitted_model().weights[order]
+            order, then = matched(model, earlier), earlier.fitted_model()
+            centers, shares = then.centers_of_parts[order], then.weights[order]
             errors_before = {name: np.asarray(values)[order] for name, values in earlier.standard_errors_.items()}
             drift = two_sample_test(before, sketch)
     doubts = tuple(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
@@ -129,10 +122,6 @@ def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
     width = np.sqrt(np.average(np.nan_to_num(now.deviations_of_parts) ** 2, axis=0, weights=now.weights))
     apart = now.centers_of_parts[:, None] - then.centers_of_parts
     return linear_sum_assignment(np.sum((apart / np.where(width > 0, width, 1.0)) ** 2, axis=2))[1]
-
-
-def _digest(sketch: Sketch) -> bytes:
-    return sketch.sums.tobytes() + str(sketch.units).encode()
 
 
 HOURS = {"6 hours": 6, "day": 24, "week": 7 * 24, "30 days": 30 * 24}
@@ -154,7 +143,6 @@ class Choice:
         return 2 * self.start - self.finish, self.start
 
     def query(self, **changes: Any) -> str:
-        """As the query of a link."""
         times = {} if self.span else {"from": in_iso(self.start), "to": in_iso(self.finish)}
         form = {"window": self.span, **times, "clusters": self.clusters, **changes}
         return urlencode({name: value for name, value in form.items() if value})
