@@ -207,6 +207,19 @@ class Transaction:
             self.execute("RELEASE SAVEPOINT part")
 
 
+@contextmanager
+def transaction_of(connection: Any, begin: str, mark: str = "?") -> Iterator[Transaction]:
+    """A transaction of a connection, which is committed afterwards, or undone if an error comes."""
+    connection.execute(begin)
+    try:
+        yield Transaction(connection, mark)
+    except BaseException:
+        with suppress(Exception):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
 class Change(Transaction):
     """A transaction whose actions are noted in the audit log, a hash chain of entries that never change.
 
@@ -269,7 +282,7 @@ class Database(ABC):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The writer's transaction: all of it is on disk afterwards, or nothing."""
-        with self._transaction(self._writer, self.begin_writing) as transaction:
+        with transaction_of(self._writer, self.begin_writing, self.mark) as transaction:
             yield transaction
 
     @contextmanager
@@ -278,21 +291,10 @@ class Database(ABC):
         connection = self._free.get()
         try:
             connection = connection or self._connect_reader()
-            with self._transaction(connection, self.begin_reading) as transaction:
+            with transaction_of(connection, self.begin_reading, self.mark) as transaction:
                 yield transaction
         finally:
             self._free.put(None if getattr(connection, "closed", False) else connection)
-
-    @contextmanager
-    def _transaction(self, connection: Any, begin: str) -> Iterator[Transaction]:
-        connection.execute(begin)
-        try:
-            yield Transaction(connection, self.mark)
-        except BaseException:
-            with suppress(Exception):
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
     def close(self) -> None:
         """Closes all connections that are not in use."""

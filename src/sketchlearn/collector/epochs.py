@@ -9,7 +9,7 @@ from typing import Any
 from sketchlearn.collector.collection import Collection, one_batch
 from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
@@ -305,10 +305,8 @@ def window(transaction: Transaction, collection: Collection, start: int, finish:
             shown.append(epoch)
         else:
             left_out.append((epoch, reason))
-    try:
+    with refused_as("not addable", "the epochs of the window cannot be added: "):
         total = sum_of(collection, shown)
-    except (ValueError, OverflowError) as error:
-        raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
     return Window(start, finish, shown, left_out, total)
 
 

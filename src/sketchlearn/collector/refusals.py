@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sketchlearn.core.messages import steers
@@ -42,6 +44,17 @@ class RefusalError(Exception):
     @property
     def status(self) -> int:
         return STATUS[self.kind]
+
+
+@contextmanager
+def refused_as(
+    kind: str, words: str = "", errors: tuple[type[Exception], ...] = (ValueError, OverflowError)
+) -> Iterator[None]:
+    """Turns errors into a refusal, whose sentence begins with the words."""
+    try:
+        yield
+    except errors as error:
+        raise RefusalError(kind, f"{words}{error}") from None
 
 
 LONGEST_TITLE = 200

@@ -16,7 +16,7 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import DAY_MS, epochs_between
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.core.owner_folder import make_folder
 from sketchlearn.privacy.budget import Budget, BudgetError
 from sketchlearn.privacy.release import privatize
@@ -44,14 +44,12 @@ def release(
         def note(head: tuple[int, str]) -> None:
             store.writer.do(lambda transaction: note_budget(transaction, collection, head))
 
-        try:
+        with refused_as("conflict", "no release was made: ", (ValueError, TypeError)):
             budget = CollectionBudget(store.folder / "budgets" / f"{collection.name}.sqlite", collection, known, note)
             own = privatize(sketch, **options, budget=budget)
             assert own.ledger is not None
             ledger = own.ledger if earlier is None else own.ledger.after(earlier)
             made = Release(own.operator, own.sums, own.units, ledger, made_of=(own,))
-        except (ValueError, TypeError) as error:
-            raise RefusalError("conflict", f"no release was made: {error}") from None
         answer = store.write(actor, insert_release, collection, (start, finish), made, own.ledger)
     store.changed(collection.name, "release", id=answer["id"])
     return answer
@@ -89,10 +87,8 @@ def window_to_release(transaction: Transaction, collection: Collection, start: i
             continue
         if sketch.ledger is not None:
             raise RefusalError("conflict", "the reports are private already: read the window's sketch")
-        try:
+        with refused_as("not addable", "the epochs of the window cannot be added: "):
             total = collection.added(total, sketch.without_rows())
-        except (ValueError, OverflowError) as error:
-            raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
     # the design is the collection's, whatever reports say of where theirs came from; and the release is a batch of its
     # own, since what was spent before follows from windows, not from which epochs have reports
     return Sketch(

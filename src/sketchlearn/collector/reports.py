@@ -12,7 +12,7 @@ import numpy as np
 from sketchlearn.collector.collection import NEXT, Collection, one_batch
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.core.limits import FormatError
 from sketchlearn.files.sketches import OtherDesignError
 from sketchlearn.privacy.release import releasable
@@ -295,10 +295,8 @@ class ReportGroup:
         batch = one_batch(batch_number(self.store.identity, report.collection.id, total.start))
         if total.sketch is None:
             return report.sketch.as_batches(batch)
-        try:
+        with refused_as("not addable", "the report cannot be added: "):
             return report.collection.added(total.sketch, report.sketch).as_batches(batch)
-        except (ValueError, OverflowError) as error:
-            raise RefusalError("not addable", f"the report cannot be added: {error}") from None
 
     def _write(self) -> None:
         """Writes what was taken, before the transaction is committed."""

@@ -17,8 +17,8 @@ from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import from_text, in_iso
 from sketchlearn.collector.epochs import epochs_between, required_sketch, window
 from sketchlearn.collector.metrics import Metrics
-from sketchlearn.collector.refusals import STATUS, RefusalError, checked_name
-from sketchlearn.collector.secure_aggregation import Question, RefusedError
+from sketchlearn.collector.refusals import STATUS, RefusalError, checked_name, refused_as
+from sketchlearn.collector.secure_aggregation import Question, as_refusals
 from sketchlearn.collector.senders import ADMIN, FIRST, READ, SEND
 from sketchlearn.collector.views import (
     AdminView,
@@ -187,12 +187,9 @@ def json_object(data: bytes) -> dict[str, Any]:
 
 def time_of(text: Any) -> float:
     """Seconds since 1970."""
-    try:
-        if not isinstance(text, str | int | float) or isinstance(text, bool) or len(str(text)) > 60:
-            raise ValueError("a time must be seconds since 1970, or a date such as 2026-01-31T12:00:00Z")
-        return from_text(str(text))
-    except ValueError as error:
-        raise RefusalError("malformed", str(error)) from None
+    fits = isinstance(text, str | int | float) and not isinstance(text, bool) and len(str(text)) <= 60
+    with refused_as("malformed"):
+        return from_text(str(text) if fits else "")
 
 
 # Reports. They come first, since routes are tried in order, and most requests are reports.
@@ -469,10 +466,8 @@ def second_key(_call: Call, view: DesignView) -> object:
 )
 def add_seeds(call: Call, view: FirstCollectorView) -> object:
     """Encrypted seeds, which the first collector forwards; those that are refused, with the reason."""
-    try:
+    with refused_as("malformed", "these are no encrypted seeds: ", (ValueError, TypeError, KeyError)):
         seeds = [SealedSeed.from_json(seed) for seed in call.form().get("seeds", [])]
-    except (ValueError, TypeError, KeyError) as error:
-        raise RefusalError("malformed", f"these are no encrypted seeds: {error}") from None
     return {"refused": view.second_collector().receive(seeds)}
 
 
@@ -484,16 +479,12 @@ def add_seeds(call: Call, view: FirstCollectorView) -> object:
 )
 def tell_total(call: Call, view: FirstCollectorView) -> object:
     """The total of the shares of an epoch's reports; once for each epoch, and never below the minimum."""
-    try:
+    with refused_as("malformed", errors=(ValueError, TypeError)):
         question = Question.from_json(call.form())
-    except (ValueError, TypeError) as error:
-        raise RefusalError("malformed", str(error)) from None
     if question.collection != view.collection.name:
         raise RefusalError("malformed", "the question is about another collection")
-    try:
+    with as_refusals():
         return view.second_collector().answer(question).to_json()
-    except RefusedError as error:
-        raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
 
 
 # The collector itself

@@ -36,10 +36,10 @@ from sketchlearn.collector.clients.secret_shares import (
     new_private_key,
 )
 from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
-from sketchlearn.collector.database import COLLECTOR, Change
+from sketchlearn.collector.database import COLLECTOR, Change, transaction_of
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
 from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
 from sketchlearn.core.errors import InvalidValueError
@@ -61,6 +61,15 @@ SECONDS_TO_ANSWER = 120.0
 
 class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
+
+
+@contextmanager
+def as_refusals() -> Iterator[None]:
+    """Turns the errors of opening an epoch into refusals of a request."""
+    try:
+        yield
+    except RefusedError as error:
+        raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -311,14 +320,8 @@ class SecondCollector:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+        with self._lock, transaction_of(self._connection, "BEGIN IMMEDIATE"):
+            yield
 
 
 def terms_of(collection: Collection) -> AggregationTerms:
@@ -340,30 +343,23 @@ def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -
     """The ledger of each share of noise: that of `privatize(..., epsilon=..., parties=...)`."""
     if epsilon is None or parties is None:
         return None
-    try:
+    with refused_as("malformed"):
         plan = plan_noise(operator, epsilon=epsilon, delta=0.0, neighbors="add-remove", count_share=COUNT_SHARE,
                           shares=None, parties=parties, times=1, unit=None)  # fmt: skip
         return plan.ledger(public_design(operator, False), private=True)
-    except ValueError as error:
-        raise RefusalError("malformed", str(error)) from None
 
 
 def part_to_keep(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> Work:
     """The work of writing a secret share, which is read and checked before; the same again gets the same answer."""
     terms = terms_of(collection)
-    try:
+    with refused_as("damaged", "the part cannot be read: ", (FormatError,)):
         part = HiddenPart.from_bytes(body)
+    with refused_as("other design"):
         terms.check(part.header)
-    except FormatError as error:
-        raise RefusalError("damaged", f"the part cannot be read: {error}") from None
-    except RefusedError as error:
-        raise RefusalError("other design", str(error)) from None
     if part.header.id != number:
         raise RefusalError("malformed", "the part was encrypted for another id than the one it is sent with")
-    try:
+    with refused_as("malformed"):
         start = int(from_text(part.header.epoch))
-    except ValueError as error:
-        raise RefusalError("malformed", str(error)) from None
     span, rules, digest = collection.rules.epoch, collection.rules, hashlib.sha256(body).digest()
     if start_of(span, start) != start or in_iso(start) != part.header.epoch:
         raise RefusalError("malformed", f"the epoch of a part is the start of its {span}, such as {in_iso(0)}")
@@ -405,15 +401,13 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} still takes reports")
     operator = collection.known.operator.without_keeping()
     question = store.write(COLLECTOR, _question, collection, start, terms)
-    try:
+    with as_refusals():
         # The second collector keeps what it has already; what it refuses is missing in its answer.
         seeds = (part.sealed_seed for part in _parts(store, collection, start))
         while some := list(islice(seeds, SEEDS_PER_REQUEST)):
             second.receive(some)
         answer = second.answer(question)
         total = open_total(terms, operator, question, answer, _parts(store, collection, start))
-    except RefusedError as error:
-        raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
     total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
     reports = len(question.reports - answer.missing)
     store.write(COLLECTOR, _write_total, collection, start, total, reports)
@@ -430,11 +424,9 @@ def _question(change: Change, collection: Collection, start: int, terms: Aggrega
     rows = change.all(
         "SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL", where
     )
-    try:
+    with refused_as("too few"):
         terms.require_minimum(len({sender for _, sender in rows}), "sender")
         terms.require_room(collection.known.operator.largest_contribution, len(rows))
-    except RefusedError as error:
-        raise RefusalError("too few", str(error)) from None
     opening = secrets.token_hex(16) if known is None else str(known[0])
     if known is None:
         change.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))

@@ -17,11 +17,10 @@ from sketchlearn.collector.collection import Collection, Rules, collections
 from sketchlearn.collector.database import COLLECTOR, Change, Database, identity_of
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.migration import migrate
-from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name
+from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name, refused_as
 from sketchlearn.collector.reports import Incoming, OpenTotal
 from sketchlearn.collector.senders import ADMIN, Token, check_secret, id_of
 from sketchlearn.collector.writer import Turns, Work, Writer, tell
-from sketchlearn.core.limits import FormatError
 from sketchlearn.files.designs import design_from_bytes
 
 T = TypeVar("T")
@@ -123,12 +122,10 @@ class Store:
 
     def create_collection(self, actor: str, name: Any, title: Any, design: bytes, rules: Any) -> Collection:
         name, title = checked_name("collection", name), checked_title(title)
-        try:
+        with refused_as("malformed", "the design cannot be used: "):
             design_from_bytes(design)
+        with refused_as("malformed"):
             wanted = Rules().with_changes(rules)
-        except ValueError as error:
-            what = "the design cannot be used: " if isinstance(error, FormatError) else ""
-            raise RefusalError("malformed", f"{what}{error}") from None
 
         def create(change: Change) -> Collection:
             if change.one("SELECT id FROM collections WHERE name = ?", (name,)):
@@ -146,10 +143,8 @@ class Store:
 
     def change_rules(self, actor: str, collection: Collection, changes: Any) -> Collection:
         """Changes rules; they hold for what comes from then on."""
-        try:
+        with refused_as("malformed"):
             rules = collection.rules.changed(changes)
-        except ValueError as error:
-            raise RefusalError("malformed", str(error)) from None
 
         def update(change: Change) -> None:
             change.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))

@@ -36,8 +36,8 @@ def sketch(
     rows_per_unit: int | None = None,
 ) -> Sketch:
     """The sketch of a Dask collection or a Spark data frame."""
-    options: dict[str, Any] = {"nulls": nulls, "device": device, "unit": unit, "rows_per_unit": rows_per_unit}
-    return _engine(data).sketch(data, operator, **options)
+    engine = dask.sketch if _is_dask(data) else spark.sketch
+    return engine(data, operator, nulls=nulls, device=device, unit=unit, rows_per_unit=rows_per_unit)
 
 
 def sample(
@@ -47,10 +47,10 @@ def sample(
 
     With columns of a schema, they are the numbers that it makes of rows, without those that it drops.
     """
-    return _engine(data).sample(data, n, seed, columns)
+    return (dask.sample if _is_dask(data) else spark.sample)(data, n, seed, columns)
 
 
-def _engine(data: Any) -> Any:
+def _is_dask(data: Any) -> bool:
     if (engine := engine_of(data)) is None:
         raise TypeError(f"expected a Dask collection or a Spark data frame, not {type(data).__name__}")
-    return dask if engine == "dask" else spark
+    return engine == "dask"
