@@ -140,6 +140,10 @@ class Transaction:
         row = self.one(text, values)
         return None if row is None else row[0]
 
+    def fact(self, name: str) -> Any:
+        """A fact about the database: its version, or the identity of the collector."""
+        return self.value("SELECT value FROM facts WHERE name = ?", (name,))
+
     def all(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         found: list[Row] = self.execute(text, values).fetchall()
         return found
@@ -223,10 +227,7 @@ def transaction_of(connection: Any, begin: str, mark: str = "?") -> Iterator[Tra
 class Change(Transaction):
     """A transaction whose actions are noted in the audit log, a hash chain of entries that never change.
 
-    Parameters
-    ----------
-    now : milliseconds since 1970.
-    actor : the id of a token, or "collector".
+    `now` is in milliseconds since 1970; `actor` is the id of a token, or "collector".
     """
 
     def __init__(self, transaction: Transaction, now: int, actor: str) -> None:
@@ -266,7 +267,7 @@ class Database(ABC):
                     (VERSION, secrets.token_hex(16)),
                 )
         with self.reading() as transaction:
-            version = transaction.value("SELECT value FROM facts WHERE name = 'version'")
+            version = transaction.fact("version")
         if version == VERSION or (writable and version in EARLIER):  # which migration.py brings up to date
             return
         self.close()
@@ -437,7 +438,3 @@ def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Data
     if re.match(r"[a-z]+://", path):
         raise DatabaseError("a database is a path, or a URL that begins with postgresql://")
     return SqliteDatabase(path, writable=writable)
-
-
-def identity_of(transaction: Transaction) -> str:
-    return str(transaction.value("SELECT value FROM facts WHERE name = 'identity'") or "")

@@ -68,7 +68,6 @@ class SimulatedFleet:
 
     store: Store
     clock: FastClock
-    seed: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -87,7 +86,7 @@ class SimulatedFleet:
             self._thread.join()
 
     def _run(self, collection: Collection) -> None:
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(0)
         first = self.clock()
         for hour in range(HOURS_BEFORE):
             for machine in range(MACHINES):

@@ -22,8 +22,8 @@ MOST_ATTEMPTS = 10  # at sending an alarm
 
 def next_epoch(transaction: Transaction, collection: Collection) -> Epoch | None:
     """The oldest closed epoch that was not compared with those before it."""
-    found = select_epochs(transaction, collection, "sealed IS NOT NULL AND compared IS NULL ORDER BY start LIMIT 1")
-    return found[0] if found else None
+    where = "sealed IS NOT NULL AND compared IS NULL ORDER BY start LIMIT 1"
+    return next(iter(select_epochs(transaction, collection, where)), None)
 
 
 def history(transaction: Transaction, collection: Collection, before: int) -> list[Epoch]:

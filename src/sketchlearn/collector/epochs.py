@@ -121,14 +121,12 @@ def epochs_between(transaction: Transaction, collection: Collection, start: int,
 
 def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> Epoch | None:
     """The epoch of a moment, if it has reports."""
-    found = epochs_between(transaction, collection, moment, moment + 1)
-    return found[0] if found else None
+    return next(iter(epochs_between(transaction, collection, moment, moment + 1)), None)
 
 
 def batch_number(identity: str, collection: int, start: int) -> int:
     """The batch id of an epoch's sum, here and at a parent."""
-    digest = hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+    return int.from_bytes(hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()[:8], "big")
 
 
 def sum_of(collection: Collection, epochs: list[Epoch]) -> Sketch | None:
@@ -255,8 +253,9 @@ def _add_up(change: Change, collection: Collection, coarse: str, start: int, ide
     if total is not None:
         total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
     kept = None if total is None else collection.known.to_kept(total)
-    old = (collection.id, start, finish)
-    change.execute("DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", old)
+    change.execute(
+        "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
+    )
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
     each = [part.unshown_within(collection) for part in parts]
     unshown = NEVER_SHOWN if NEVER_SHOWN in each else tuple(map(sum, zip(*each, strict=True)))

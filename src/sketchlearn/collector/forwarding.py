@@ -128,15 +128,15 @@ def _note_answer(change: Change, collection: Collection, start: int, sentence: s
         f"UPDATE passed_on SET {column} = ?, sentence = ?, body = NULL WHERE collection = ? AND epoch = ?",
         (change.now, sentence, collection.id, start),
     )
-    facts = {"collection": collection.name, "epoch": in_iso(start), "answer": sentence or "acknowledged"}
-    change.note("report to parent", **facts)
+    answer = sentence or "acknowledged"
+    change.note("report to parent", collection=collection.name, epoch=in_iso(start), answer=answer)
 
 
-def forwarded(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
+def forwarded(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
     """The state of the forwarded epochs, newest first."""
     found = transaction.records(
-        "SELECT epoch, id, sent, sentence FROM passed_on WHERE collection = ? ORDER BY epoch DESC LIMIT ?",
-        (collection.id, most),
+        "SELECT epoch, id, sent, sentence FROM passed_on WHERE collection = ? ORDER BY epoch DESC LIMIT 1000",
+        (collection.id,),
     )
     for row in found:
         row["sentence"] = "acknowledged" if row["sent"] is not None else row["sentence"] or "waiting"

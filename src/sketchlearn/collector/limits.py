@@ -65,24 +65,18 @@ class Rates:
     def __init__(self) -> None:
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: object, per_minute: int) -> float:
-        """Takes one out of the bucket; seconds to wait if it is empty, else 0."""
-        filled, now = self._filled(who, per_minute)
-        wait = 0.0 if filled >= 1 else (1 - filled) * 60 / per_minute
-        self._buckets[who] = (filled if wait else filled - 1, now)
-        self._buckets.move_to_end(who)
-        if len(self._buckets) > MOST_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait
-
-    def is_empty(self, who: object, per_minute: int) -> bool:
-        return self._filled(who, per_minute)[0] < 1
-
-    def _filled(self, who: object, per_minute: int) -> tuple[float, float]:
-        """What is in the bucket now, and the time."""
+    def take(self, who: object, per_minute: int, n: int = 1) -> float:
+        """Takes one out of the bucket; seconds to wait if it is empty, else 0. With n = 0, it only looks."""
         now = time.monotonic()
         filled, since = self._buckets.get(who, (float(per_minute), now))
-        return min(float(per_minute), filled + (now - since) * per_minute / 60), now
+        filled = min(float(per_minute), filled + (now - since) * per_minute / 60)
+        wait = max(0.0, (1 - filled) * 60 / per_minute)
+        if n:
+            self._buckets[who] = (filled if wait else filled - n, now)
+            self._buckets.move_to_end(who)
+            if len(self._buckets) > MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+        return wait
 
 
 async def whole_body(
@@ -124,7 +118,7 @@ class Identification:
         try:
             if known := self._store.known_token(text):
                 return known
-            if not self._failures.is_empty(address, FAILURES_PER_MINUTE):
+            if not self._failures.take(address, FAILURES_PER_MINUTE, 0):
                 return await run_sync(self._store.token, text)
             async with self._one_by_one.setdefault(address, asyncio.Lock()):
                 return await run_sync(self._store.token, text)

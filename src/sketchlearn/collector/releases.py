@@ -135,10 +135,7 @@ def _privacy_unit(
 class CollectionBudget(Budget):
     """The budget of a collection. The database has the length of its log, and its last digest.
 
-    Parameters
-    ----------
-    known : the number of releases in the log and the digest of the last, as the database has them.
-    note : writes them, before any noise is drawn.
+    They are `known` when a release begins; `note` writes them before any noise is drawn.
     """
 
     def __init__(

@@ -252,8 +252,9 @@ class ReportGroup:
         """The sum that a report is added to, and whether it comes late."""
         rules, moment = report.collection.rules, now / 1000 if report.time is None else report.time
         if moment > now / 1000 + rules.skew_seconds:
-            sentence = f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
-            raise RefusalError("wrong clock", sentence)
+            raise RefusalError(
+                "wrong clock", f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
+            )
         total = self._total(report.collection, min(moment, now / 1000))
         if not total.closed and now / 1000 < total.finish + rules.grace_seconds:
             return total, False

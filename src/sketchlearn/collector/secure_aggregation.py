@@ -329,24 +329,14 @@ def terms_of(collection: Collection) -> AggregationTerms:
     operator, rules = collection.known.operator.without_keeping(), collection.rules
     if rules.hidden is None or rules.records_per_report is None:
         raise RefusalError("conflict", "this collection does not use secure aggregation: send sketches")
-    return AggregationTerms(
-        collection.name,
-        design_digest(operator),
-        operator.n_sums + 1,
-        rules.min_reports,
-        rules.records_per_report,
-        ledger_of_share(operator, rules.noise_epsilon, rules.noise_parties),
-    )
-
-
-def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -> Ledger | None:
-    """The ledger of each share of noise: that of `privatize(..., epsilon=..., parties=...)`."""
-    if epsilon is None or parties is None:
-        return None
-    with refused_as("malformed"):
-        plan = plan_noise(operator, epsilon=epsilon, delta=0.0, neighbors="add-remove", count_share=COUNT_SHARE,
-                          shares=None, parties=parties, times=1, unit=None)  # fmt: skip
-        return plan.ledger(public_design(operator, False), private=True)
+    ledger = None
+    if rules.noise_epsilon is not None:  # of each share of noise: that of `privatize(..., epsilon=..., parties=...)`
+        with refused_as("malformed"):
+            plan = plan_noise(operator, epsilon=rules.noise_epsilon, delta=0.0, neighbors="add-remove", shares=None,
+                              count_share=COUNT_SHARE, parties=rules.noise_parties, times=1, unit=None)  # fmt: skip
+            ledger = plan.ledger(public_design(operator, False), private=True)
+    digest, integers = design_digest(operator), operator.n_sums + 1
+    return AggregationTerms(collection.name, digest, integers, rules.min_reports, rules.records_per_report, ledger)
 
 
 def part_to_keep(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> Work:

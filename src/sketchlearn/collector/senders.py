@@ -217,8 +217,7 @@ def revoke_sender(
             continue
         _subtract(change, collection, found, sender, identity)
         subtracted += reports
-    facts = {"collection": collection.name, "sender": sender, "subtracted": subtracted, "kept": kept}
-    change.note("revoke sender", **facts)
+    change.note("revoke sender", collection=collection.name, sender=sender, subtracted=subtracted, kept=kept)
     return {"reports_subtracted": subtracted, "reports_kept": kept}
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sketchlearn.collector import drift, epochs, forwarding, senders
 from sketchlearn.collector.collection import Collection, Rules, collections
-from sketchlearn.collector.database import COLLECTOR, Change, Database, identity_of
+from sketchlearn.collector.database import COLLECTOR, Change, Database
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.migration import migrate
 from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name, refused_as
@@ -28,13 +28,9 @@ MOST_CACHED_TOKENS = 100_000  # about 60 MB
 
 
 class Store:
-    """A database, and what is known of it in memory.
+    """A database that is open for writing, a folder, and what is known of them in memory.
 
-    Parameters
-    ----------
-    database : a database that is open for writing.
-    folder : the folder of the budgets of private releases.
-    clock : gives seconds since 1970.
+    `clock` gives seconds since 1970.
     """
 
     def __init__(self, database: Database, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -48,7 +44,7 @@ class Store:
         self.releasing = threading.Lock()  # each release knows of those before it
         with database.writing() as transaction:
             migrate(transaction)
-            self.identity = identity_of(transaction)
+            self.identity = str(transaction.fact("identity"))
             self._collections = {found.name: found for found in collections(transaction)}
             rows = transaction.all("SELECT id FROM senders WHERE revoked IS NOT NULL")
             self.revoked_senders = {number for (number,) in rows}
@@ -102,8 +98,7 @@ class Store:
         if found is None or (token.collection is not None and token.collection != found.id):
             raise RefusalError("not found", "there is no such collection here, or the token is not for it")
         if not token.may(scope, found.id):
-            sentence = f"this needs a token with the scope {scope}; this token has the scope {token.scope}"
-            raise RefusalError("forbidden", sentence)
+            raise RefusalError("forbidden", f"this needs a token with the scope {scope}, not {token.scope}")
         return found
 
     def require(self, token: Token, scope: str) -> None:

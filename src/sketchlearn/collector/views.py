@@ -66,14 +66,15 @@ class DesignView(View):
 
     scope: ClassVar[str | None] = None  # that the token must have; None for any
 
-    def __init__(self, store: Store, collection: Collection, *, administers: bool = False) -> None:
+    def __init__(self, store: Store, collection: Collection) -> None:
         super().__init__(store)
-        self.collection, self.administers = collection, administers
+        self.collection, self.administers = collection, False
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, cls.scope or token.scope)
-        return cls(store, collection, administers=token.may(ADMIN, collection.id))
+        found = cls(store, store.collection(token, name, cls.scope or token.scope))
+        found.administers = token.may(ADMIN, found.collection.id)
+        return found
 
     def second_key(self) -> str:
         """The public key that seeds for this collector are encrypted for."""
@@ -84,17 +85,15 @@ class SenderView(DesignView):
     """A sender's own: what it sends, and what it was answered."""
 
     scope = SEND
-
-    def __init__(self, store: Store, collection: Collection, sender: int) -> None:
-        super().__init__(store, collection)
-        self.sender = sender
+    sender: int
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, cls.scope)
+        found = super().of(store, token, name)
         if token.sender is None:
             raise RefusalError("forbidden", "reports must be sent with the token of a sender; this token has none")
-        return cls(store, collection, token.sender)
+        found.sender = token.sender
+        return found
 
     def submit(self, number: str, body: bytes, time: float | None) -> asyncio.Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
@@ -188,14 +187,14 @@ class AdminView(ExactView):
     """All of a collection, to be changed, too."""
 
     scope = ADMIN
-
-    def __init__(self, store: Store, collection: Collection, actor: str) -> None:
-        super().__init__(store, collection)
-        self.store, self.actor = store, actor
+    store: Store
+    actor: str
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, cls.scope), token.id)
+        found = super().of(store, token, name)
+        found.store, found.actor = store, token.id
+        return found
 
 
 class FirstCollectorView(DesignView):
@@ -224,14 +223,15 @@ class ServerView(View):
 class ServerAdminView(View):
     """The whole collector, to be changed."""
 
-    def __init__(self, store: Store, actor: str) -> None:
-        super().__init__(store)
-        self.store, self.actor = store, actor
+    store: Store
+    actor: str
 
     @classmethod
     def of(cls, store: Store, token: Token, _name: str) -> Self:
         store.require(token, ADMIN)
-        return cls(store, token.id)
+        found = cls(store)
+        found.store, found.actor = store, token.id
+        return found
 
 
 def reads_exactly(token: Token | None, collection: Collection) -> bool:

@@ -113,8 +113,7 @@ class Collector:
         data = sketch if isinstance(sketch, bytes) else report_file(sketch, id)
         kind = "parts" if data.startswith(PART_MAGIC) else "reports"
         path = f"{path_of(collection)}/{kind}/{quote(id, safe='')}"
-        answer: dict[str, Any] = self._json("POST", path, {"time": time}, data, "application/octet-stream")
-        return answer
+        return dict(self._json("POST", path, {"time": time}, data, "application/octet-stream"))
 
     def design(self, collection: str) -> Operator:
         """The design of a collection: the operator to sketch with."""

@@ -41,8 +41,7 @@ MOST_CREDENTIAL_BYTES = 256
 
 def new_private_key() -> bytes:
     """A second collector's private key. With it and what the first collector stores, one sees every report."""
-    found: bytes = _primitives("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw()
-    return found
+    return bytes(_primitives("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw())
 
 
 def public_key_of(private_key: bytes) -> str:
@@ -51,8 +50,7 @@ def public_key_of(private_key: bytes) -> str:
     >>> len(public_key_of(new_private_key()))
     64
     """
-    digits: str = _private(private_key).public_key().public_bytes_raw().hex()
-    return digits
+    return str(_private(private_key).public_key().public_bytes_raw().hex())
 
 
 def seal(secret: bytes, public_key: str, bound: bytes) -> bytes:
@@ -65,12 +63,11 @@ def seal(secret: bytes, public_key: str, bound: bytes) -> bytes:
     x25519 = _primitives("asymmetric.x25519")
     try:
         recipient = x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-        sealed: bytes = _hpke().encrypt(secret, recipient, info=bound)
+        return bytes(_hpke().encrypt(secret, recipient, info=bound))
     except (ValueError, TypeError):
         raise ValueError(
             f"a second collector's public key has {2 * KEY_BYTES} hexadecimal digits, not {shortened(public_key)}"
         ) from None
-    return sealed
 
 
 def unseal(sealed: bytes, private_key: bytes, bound: bytes) -> bytes:
@@ -78,15 +75,14 @@ def unseal(sealed: bytes, private_key: bytes, bound: bytes) -> bytes:
     recipient = _private(private_key)
     invalid = (ValueError, required("cryptography.exceptions", "serve").InvalidTag)
     try:
-        secret: bytes = _hpke().decrypt(sealed, recipient, info=bound)
+        return bytes(_hpke().decrypt(sealed, recipient, info=bound))
     except invalid:
         try:
-            secret = _unseal_version_1(sealed, recipient, bound)
+            return _unseal_version_1(sealed, recipient, bound)
         except invalid:
             raise ValueError(
                 "an encrypted seed cannot be opened: it is for another key, belongs to another report, or was changed"
             ) from None
-    return secret
 
 
 def _unseal_version_1(sealed: bytes, recipient: Any, bound: bytes) -> bytes:
@@ -95,8 +91,7 @@ def _unseal_version_1(sealed: bytes, recipient: Any, bound: bytes) -> bytes:
     sender = _primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(sealed[:KEY_BYTES])
     info = b"sketchlearn sealed seed 1" + sealed[:KEY_BYTES] + recipient.public_key().public_bytes_raw()
     key = hkdf.HKDF(hashes.SHA256(), 32, None, info).derive(recipient.exchange(sender))
-    opened: bytes = _primitives("ciphers.aead").ChaCha20Poly1305(key).decrypt(bytes(12), sealed[KEY_BYTES:], bound)
-    return opened
+    return bytes(_primitives("ciphers.aead").ChaCha20Poly1305(key).decrypt(bytes(12), sealed[KEY_BYTES:], bound))
 
 
 def new_seed() -> bytes:

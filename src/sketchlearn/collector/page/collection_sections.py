@@ -18,6 +18,7 @@ from sketchlearn.collector.page.window_models import (
     WindowModels,
     chosen,
     chosen_clusters,
+    window_facts,
 )
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.views import ExactView, ReleasedView
@@ -177,11 +178,8 @@ def _learned(learned: WindowClusters | Exception | None, latest: WindowClusters 
     """What is known of clusters: those that were learned, or a problem; None while they are being learned."""
     if isinstance(learned, Exception):
         return {"state": "problem", "problem": str(learned), "shown": None}
-    facts, shown = None, learned or latest
-    if shown is not None:
-        from sketchlearn.collector.page.cluster_section import window_facts  # takes seconds to import
-
-        facts = window_facts(shown)
+    shown = learned or latest
+    facts = None if shown is None else window_facts(shown)
     return {"state": "pending" if learned is None else "learned", "shown": facts}
 
 

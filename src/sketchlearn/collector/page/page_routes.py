@@ -68,10 +68,7 @@ RELEASED_STALE = ("releases", "clusters")  # what a release makes new for those 
 class Pages:
     """What the routes of the page share.
 
-    Parameters
-    ----------
-    store : of the collector.
-    everybody_reads : show all collections without a token; for a demonstration on this machine alone.
+    With `everybody_reads`, they show all collections without a token: for a demonstration on this machine alone.
     """
 
     def __init__(self, store: Store, *, everybody_reads: bool = False) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -18,6 +20,7 @@ from sketchlearn.collector.epoch_times import SECONDS, from_text, in_iso
 from sketchlearn.collector.views import ExactView
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.questions.comparison import Drift, two_sample_test
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.sums import Sketch
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 
 MOST_KEPT = 64  # windows whose clusters are kept
+MOST_COLUMNS = 12  # of a card
+SURE = 3.0  # standard errors that a change must have to be called one
+MARGIN = 0.12  # of the range of a map, on each side
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class WindowClusters:
     errors_before: dict[str, Any]
     drift: Drift | None
     doubts: tuple[str, ...]
+
+    @property
+    def column_names(self) -> list[str]:
+        from sketchlearn.views.report.clusters import column_names
+
+        return list(column_names(self.model))
 
 
 class WindowModels:
@@ -83,8 +95,8 @@ class WindowModels:
     def _learn(self, place: tuple[str, str, int], sketch: Sketch, before: Sketch | None) -> WindowClusters:
         collection, _, k = place
         try:
-            found = self._latest[place] = learned(sketch, before, k)
-            return found
+            self._latest[place] = learned(sketch, before, k)
+            return self._latest[place]
         finally:
             self._ready(collection)
 
@@ -122,6 +134,93 @@ def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
     width = np.sqrt(np.average(np.nan_to_num(now.deviations_of_parts) ** 2, axis=0, weights=now.weights))
     apart = now.centers_of_parts[:, None] - then.centers_of_parts
     return linear_sum_assignment(np.sum((apart / np.where(width > 0, width, 1.0)) ** 2, axis=2))[1]
+
+
+def window_facts(found: WindowClusters) -> dict[str, Any]:
+    from sketchlearn.views.report.clusters import cluster_facts, strips_of_centers  # takes seconds to import
+
+    facts: dict[str, Any] = {"doubts": found.doubts, "drift": found.drift}
+    if isinstance(found.model.columns_, SchemaColumns) or found.profiles is not None:
+        return facts | {"clusters": cluster_facts(found.model, found.profiles, float(found.sketch.count))}
+    moving = found.centers_before is not None
+    cards = [_card(found, number) for number in range(len(found.model.fitted_model().weights))]
+    strips = strips_of_centers(found.model)
+    return facts | {"clusters": None, "map": _map(found), "strips": strips, "cards": cards, "moving": moving}
+
+
+def _map(found: WindowClusters) -> dict[str, Any] | None:
+    """Clusters in the two columns in which they are farthest apart, as SVG, with their centers in the window before.
+
+    Places are in percent of the picture.
+    """
+    learned, names = found.model.fitted_model(), found.column_names
+    centers, weights = learned.centers_of_parts, learned.weights
+    inside = np.nan_to_num(learned.deviations_of_parts)
+    if centers.shape[1] < 2:
+        return None
+    width = np.sqrt(weights @ (inside**2 + (centers - weights @ centers) ** 2))
+    scaled = centers / np.where(width > 0, width, 1.0)
+    pairs = list(combinations(range(min(len(names), MOST_COLUMNS)), 2))
+    if (moved := _moved_most(found, width)) is not None:
+        pairs = [pair for pair in pairs if moved in pair] or pairs
+    pair = list(max(pairs, key=lambda pair: _least_apart(scaled[:, pair])))
+    now, spread = centers[:, pair], inside[:, pair]
+    before = None if found.centers_before is None else found.centers_before[:, pair]
+    reach = np.concatenate([now - 1.2 * spread, now + 1.2 * spread, *([] if before is None else [before])])
+    lowest, highest = reach.min(axis=0), reach.max(axis=0)
+    wide = np.where(highest > lowest, highest - lowest, 1.0)
+    low, high = lowest - MARGIN * wide, highest + MARGIN * wide
+
+    def at(point: Any) -> tuple[str, str]:
+        x, y = (point - low) / (high - low)
+        return f"{100 * x:.2f}%", f"{100 * (1 - y):.2f}%"
+
+    places = [
+        {
+            "number": n,
+            "at": at(now[n]),
+            "spread": [f"{part:.2f}%" for part in 100 * spread[n] / (high - low)],
+            "before": None if before is None else at(before[n]),
+            "radius": f"{9 + 14 * math.sqrt(max(0.0, weights[n])):.1f}",
+        }
+        for n in range(len(now))
+    ]
+    first, second = columns = [names[column] for column in pair]
+    label = f"Map of {len(places)} clusters: {first} from left to right, {second} from below to above"
+    return {"places": places, "columns": columns, "label": label}
+
+
+def _moved_most(found: WindowClusters, width: Any) -> int | None:
+    """The column in which a cluster moved farthest since the window before, if one moved beyond its error."""
+    if found.centers_before is None or "cluster_centers_" not in found.errors:
+        return None
+    change = np.abs(found.model.fitted_model().centers_of_parts - found.centers_before)
+    errors = np.hypot(found.errors["cluster_centers_"], found.errors_before.get("cluster_centers_", 0.0))
+    sure = np.where(change > SURE * errors, change / np.where(width > 0, width, 1.0), 0.0).max(axis=0)[:MOST_COLUMNS]
+    return int(np.argmax(sure)) if sure.max(initial=0.0) > 0 else None
+
+
+def _least_apart(centers: Any) -> float:
+    apart = np.linalg.norm(centers[:, None] - centers, axis=2)
+    return float(np.min(apart + np.diag(np.full(len(centers), np.inf)))) if len(centers) > 1 else 0.0
+
+
+def _card(found: WindowClusters, number: int) -> dict[str, Any]:
+    """A cluster's share and center, now and before, each with its standard error."""
+    learned = found.model.fitted_model()
+
+    def both(now: Any, before: Any, name: str, *place: int) -> dict[str, float | None]:
+        earlier = None if before is None else float(before[place])
+        errors = (float(np.asarray(e[name])[place]) if name in e else 0.0 for e in (found.errors, found.errors_before))
+        return dict(zip(("now", "before", "error", "error_before"), (float(now[place]), earlier, *errors), strict=True))
+
+    centers, names = learned.centers_of_parts, found.column_names[:MOST_COLUMNS]
+    share = both(learned.weights, found.shares_before, "weights_", number)
+    rows = [
+        {"name": name, **both(centers, found.centers_before, "cluster_centers_", number, column)}
+        for column, name in enumerate(names)
+    ]
+    return {"share": share, "records": float(learned.weights[number]) * float(found.sketch.count), "rows": rows}
 
 
 HOURS = {"6 hours": 6, "day": 24, "week": 7 * 24, "30 days": 30 * 24}
