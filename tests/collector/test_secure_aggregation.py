@@ -337,7 +337,7 @@ def test_an_epoch_below_the_minimum_is_refused_by_both():
     parts = [split(sketch, name) for name, sketch in list(sketches().items())[:9]]
     other = second()
     other.receive(part.sealed_seed for part in parts)
-    with pytest.raises(RefusedError, match="9 reports of which both collectors have their half, and needs 10"):
+    with pytest.raises(RefusedError, match="shares of 9 reports of the epoch, which needs at least 10"):
         other.answer(asked(parts))
     lenient = second(dataclasses.replace(TERMS, minimum=2))
     lenient.receive(part.sealed_seed for part in parts)
@@ -595,7 +595,7 @@ def test_exact_reports_and_shares_of_noise_are_not_mixed():
     """Each is refused when it comes, so that one odd report does not close an epoch."""
     exact = split(OPERATOR.sketch(ROWS[:5]), "exact")
     noisy = split(skl.privatize(OPERATOR.sketch(ROWS[:5]), epsilon=1.0, parties=4), "noisy")
-    assert "must claim the same: exact" in next(iter(second().receive([noisy.sealed_seed]).values()))
+    assert "must have the same privacy claim: exact" in next(iter(second().receive([noisy.sealed_seed]).values()))
     other = second(of_shares(16))
     assert len(other.receive([noisy.sealed_seed, exact.sealed_seed])) == 2
 

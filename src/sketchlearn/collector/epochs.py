@@ -59,7 +59,7 @@ class Epoch:
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
         if self.unshown == NEVER_SHOWN:
-            return "a sender was taken out of it after it was added up"
+            return "reports of a sender were subtracted from it after shorter epochs were merged into it"
         if any(self.unshown) and (self.unshown_reports < rules.min_reports or self.unshown_records < rules.min_records):
             few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
             return f"it differs by {few} from what was shown before"
@@ -313,6 +313,6 @@ def required_sketch(found: Window) -> Sketch:
     """The sum of a window that has one."""
     if found.sketch is None:
         reasons = sorted({reason for _, reason in found.left_out})
-        why = f": of its epochs, {'; '.join(reasons)}" if reasons else ": nothing was reported then"
-        raise RefusalError("too few" if reasons else "not found", f"the window has nothing to show{why}")
+        why = f"no epoch of the window can be shown: {'; '.join(reasons)}" if reasons else "the window has no reports"
+        raise RefusalError("too few" if reasons else "not found", why)
     return found.sketch

@@ -40,14 +40,20 @@ class BodiesUnderWay:
         def came(n_bytes: int) -> None:
             nonlocal own
             if self.bytes[who] + n_bytes > MOST_BYTES_EACH:
-                raise RefusalError("too fast", "too much of this sender is under way: send less at once", retry_after=2)
+                raise RefusalError(
+                    "too fast",
+                    "this sender has too many bytes in unfinished requests: send less at once",
+                    retry_after=2,
+                )
             if self.total + n_bytes > MOST_BYTES_UNDER_WAY:
                 raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
             own, self.total, self.bytes[who] = own + n_bytes, self.total + n_bytes, self.bytes[who] + n_bytes
 
         if self.bodies[who] >= MOST_BODIES_EACH:
             raise RefusalError(
-                "too fast", f"a sender has at most {MOST_BODIES_EACH} bodies under way at a time: wait", retry_after=2
+                "too fast",
+                f"a sender may have at most {MOST_BODIES_EACH} bodies under way at a time: wait for some to finish",
+                retry_after=2,
             )
         self.bodies[who] += 1
         try:
@@ -97,7 +103,7 @@ async def whole_body(
                 came(len(chunk))
                 parts.append(chunk)
     except TimeoutError:
-        sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
+        sentence = f"the body did not arrive within {SECONDS_FOR_BODY:g} seconds: send it again"
         raise RefusalError("slow", sentence) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -124,6 +130,6 @@ class Identification:
                 return await run_sync(self._store.token, text)
         except RefusalError:
             if self._failures.take(address, FAILURES_PER_MINUTE):
-                sentence = "too many tokens that are not valid came from this address"
+                sentence = "too many invalid tokens were sent from this address: try again in a minute"
                 raise RefusalError("too fast", sentence, retry_after=60) from None
             raise

@@ -71,7 +71,8 @@ def require_over(collection: Collection, start: int, finish: int, now: int) -> N
         if start_of(span, moment) != moment:
             begins = in_iso(start_of(span, moment))
             raise RefusalError(
-                "malformed", f"a release is of whole epochs, and {in_iso(moment)} is within the {span} of {begins}"
+                "malformed",
+                f"a release covers whole epochs, but {in_iso(moment)} is within the {span} that begins {begins}",
             )
 
 
@@ -146,7 +147,7 @@ class CollectionBudget(Budget):
         note: Callable[[tuple[int, str]], None],
     ) -> None:
         if known is not None and not path.exists():
-            raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: put it back")
+            raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: restore it")
         make_folder(path.parent)
         super().__init__(path, collection.rules.epsilon, collection.rules.delta)
         self._known, self._note = known, note
@@ -156,7 +157,7 @@ class CollectionBudget(Budget):
         known, head = self._known, self.head
         if known is not None and (head[0] < known[0] or (head[0] == known[0] and head != known)):
             raise BudgetError(
-                f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: put the newest copy of it back"
+                f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: restore its newest copy"
             )
         super().reserve(ledger, batches)
         self._note(self.head)

@@ -125,7 +125,7 @@ def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
             wanted = f"unit={rules.unit!r}, rows_per_unit={rules.rows_per_unit}"
             return f"this collection takes sketches of rows of units: sketch with {wanted}"
     elif rules.private_reading and sketch.unit is not None:
-        return f"it is by units ({sketch.unit.name}), and the collection's rules name no unit: have them set"
+        return f"its privacy unit is {sketch.unit.name}, but the collection's rules name no unit"
     if not rules.private_reading:
         return None
     if sketch.batches.largest > 1:
@@ -244,7 +244,7 @@ class ReportGroup:
         if report.sender in senders or (senders and not report.collection.rules.private_reading):
             raise RefusalError(
                 "repeated",
-                "rows of this report were counted before, in another report, and would count twice: it was not added. "
+                "this report was not added, since its rows are in another report already and would count twice. "
                 "If these are other rows with the same values, sketch them as a batch with a name of its own",
             )
 
@@ -259,7 +259,7 @@ class ReportGroup:
         if not total.closed and now / 1000 < total.finish + rules.grace_seconds:
             return total, False
         if rules.late != NEXT:
-            sentence = f"the epoch that began {in_iso(total.start)} is closed: reports that late are not counted"
+            sentence = f"the epoch that began {in_iso(total.start)} is closed: it takes no more reports"
             raise RefusalError("closed", sentence)
         return self._total(report.collection, now / 1000), True
 
@@ -288,9 +288,13 @@ class ReportGroup:
         pending = [row[6] for row in self._rows if (row[1], row[5], row[2]) == who]
         reports, records = reports + len(pending), records + sum(pending)
         if rules.reports_per_epoch is not None and reports >= rules.reports_per_epoch:
-            raise RefusalError("limit", f"a sender has at most {rules.reports_per_epoch:,} reports in an epoch here")
+            raise RefusalError(
+                "limit", f"a sender may send at most {rules.reports_per_epoch:,} reports in an epoch here"
+            )
         if rules.records_per_epoch is not None and records + report.records > rules.records_per_epoch:
-            raise RefusalError("limit", f"a sender has at most {rules.records_per_epoch:,} records in an epoch here")
+            raise RefusalError(
+                "limit", f"a sender may send at most {rules.records_per_epoch:,} records in an epoch here"
+            )
 
     def _sum(self, report: Incoming, total: OpenTotal) -> Sketch:
         batch = one_batch(batch_number(self.store.identity, report.collection.id, total.start))

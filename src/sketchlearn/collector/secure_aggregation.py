@@ -62,6 +62,10 @@ SECONDS_TO_ANSWER = 120.0
 class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
 
+    def __init__(self, sentence: str, kind: str = "conflict") -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
 
 @contextmanager
 def as_refusals() -> Iterator[None]:
@@ -69,7 +73,7 @@ def as_refusals() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
+        raise RefusalError(error.kind, str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,15 @@ class AggregationTerms(LedgerOrNone):
             raise RefusedError("this report is of another design: fetch the collection's design and sketch again")
         if header.ledger != self.ledger:
             wanted = "exact" if self.ledger is None else f"{self.ledger}"
-            raise RefusedError(f"all reports of this collection must claim the same: {wanted}")
+            raise RefusedError(f"all reports of this collection must have the same privacy claim: {wanted}")
 
     def require_minimum(self, found: int, what: str) -> None:
         """Refuses an epoch with fewer reports or senders than the minimum, or than make its noise private."""
         shares = 0 if self.ledger is None or self.ledger.parties is None else self.ledger.parties
         if found < (least := max(self.minimum, shares)):
             noise = " for its shares of noise to be private" if shares == least else ""
-            raise RefusedError(
-                f"the epoch has {counted(found, what)} of which both collectors have their half, and needs "
-                f"{least:,}{noise}"
-            )
+            have = f"both collectors have their shares of {counted(found, what)} of the epoch"
+            raise RefusedError(f"{have}, which needs at least {least:,}{noise}", "too few")
 
     def require_room(self, largest_contribution: int, n_reports: int) -> None:
         """Refuses a total that could overflow 64 bits, which nobody would notice."""
@@ -520,7 +522,8 @@ def second_of(store: Store, collection: Collection) -> RemoteSecond:
         except urllib.error.HTTPError as error:
             with error:
                 said = json.loads(error.read(4000) or b"{}")
-            raise RefusedError(f"the second collector refuses: {said.get('error', error.code)}") from None
+            kind = "too few" if said.get("kind") == "too few" else "conflict"
+            raise RefusedError(f"the second collector refuses: {said.get('error', error.code)}", kind) from None
         except OSError as error:
             raise RefusalError("busy", f"the second collector cannot be reached: {error}", retry_after=60) from None
 

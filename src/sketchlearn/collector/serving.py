@@ -61,7 +61,7 @@ def open_store(serving: Serving) -> Store:
     if token is not None:
         path = serving.folder / "admin.token"
         write_file(path, f"{token}\n".encode())
-        print(f"sketchlearn: the first token, which may do everything, is in {path}", file=sys.stderr, flush=True)
+        print(f"sketchlearn: the first token, which has all rights, is in {path}", file=sys.stderr, flush=True)
     return store
 
 

@@ -80,7 +80,7 @@ class Collector:
     def __init__(self, url: str, token: str, *, attempts: int = 5, certificate: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("the URL of a collector is such as https://collector.example.org:8765")
+            raise ValueError("the URL of a collector must look like https://collector.example.org:8765")
         token = token.strip()
         if not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("a token is one word of letters, digits, _ and -")
@@ -149,7 +149,7 @@ class Collector:
         try:
             return json.loads(self.ask(*request))
         except ValueError:
-            raise CollectorError(0, "answer", f"{self.url} does not answer as a collector does") from None
+            raise CollectorError(0, "answer", f"{self.url} did not answer like a collector: check the URL") from None
 
     def ask(
         self,

@@ -74,7 +74,7 @@ class Design:
     def __init__(self, data: bytes) -> None:
         form = json.loads(data)
         if form.get("kind") != KIND or form.get("version") != VERSION:
-            raise ValueError("the design is not one for devices that this client knows")
+            raise ValueError("the design is not a device design that this client can read")
         self.n_features, n_frequencies, self.parts = (
             int(form[name]) for name in ("n_features", "n_frequencies", "parts")
         )
