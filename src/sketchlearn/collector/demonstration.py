@@ -122,6 +122,5 @@ class SimulatedFleet:
             answer = self.store.submit_report(collection, sender, number, body, None).result()
         except RefusalError as refusal:
             self.store.note_refusal(collection, sender, refusal)
-            self.store.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
-            return
-        self.store.changed(collection.name, "report", records=answer["records"])
+        else:
+            self.store.changed(collection.name, "report", records=answer["records"])

@@ -138,15 +138,19 @@ def sum_of(collection: Collection, epochs: list[Epoch]) -> Sketch | None:
     return total
 
 
+def bodies_of(transaction: Transaction, collection: Collection, epoch: Epoch, where: str = "", *more: Any) -> Any:
+    """Number, records, digest and body of each report of an epoch, in the order of their arrival."""
+    return transaction.execute(
+        "SELECT r.number, r.records, r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number "
+        f"WHERE r.collection = ? AND r.epoch >= ? AND r.epoch < ? AND r.removed IS NULL {where} ORDER BY r.number",
+        (collection.id, epoch.start, epoch.finish, *more),
+    )
+
+
 def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
     """The sum of an epoch, computed anew from the bodies of its reports in the order of their arrival."""
-    rows = transaction.execute(
-        "SELECT b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? AND r.epoch >= ? "
-        "AND r.epoch < ? AND r.removed IS NULL ORDER BY r.number",
-        (collection.id, epoch.start, epoch.finish),
-    )
     batch, total = one_batch(batch_number(identity, collection.id, epoch.start)), None
-    for (body,) in rows:
+    for *_, body in bodies_of(transaction, collection, epoch):
         new = collection.known.from_file(body)
         total = (new if total is None else collection.added(total, new)).as_batches(batch)
     return total

@@ -13,7 +13,7 @@ from typing import Any
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import DAY_MS, Epoch, epoch_at, sum_of_bodies, write_rest
+from sketchlearn.collector.epochs import DAY_MS, Epoch, bodies_of, epoch_at, sum_of_bodies, write_rest
 from sketchlearn.collector.refusals import RefusalError, checked_name
 from sketchlearn.collector.reports import identities, own_identities
 
@@ -242,19 +242,13 @@ def _remove_parts(transaction: Transaction, collection: Collection, sender: int,
 
 def _subtract(change: Change, collection: Collection, epoch: Epoch, sender: int, identity: str) -> None:
     """Takes the reports of a sender out of an epoch: exact sums by subtraction, others by adding the rest anew."""
-    whose = (collection.id, epoch.start, epoch.finish, sender)
-    rows = change.all(
-        "SELECT r.number, r.records, r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number "
-        "WHERE r.collection = ? AND r.epoch >= ? AND r.epoch < ? AND r.sender = ? AND r.removed IS NULL "
-        "ORDER BY r.number",
-        whose,
-    )
+    rows = list(bodies_of(change, collection, epoch, "AND r.sender = ?", sender))
     if not rows:
         return
     change.execute(
         "UPDATE reports SET removed = ? WHERE collection = ? AND epoch >= ? AND epoch < ? AND sender = ? "
         "AND removed IS NULL",
-        (change.now, *whose),
+        (change.now, collection.id, epoch.start, epoch.finish, sender),
     )
     change.many("DELETE FROM bodies WHERE number = ?", [(number,) for number, *_ in rows])
     total = epoch.sketch(collection)

@@ -205,11 +205,12 @@ class Store:
         return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
-        """Counts refusals by sender and kind; `flush_refusals` writes the counts."""
+        """Tells the watchers, and counts refusals by sender and kind; `flush_refusals` writes the counts."""
         key = (collection.id, sender or 0, refusal.kind)
         with self._refusals_lock:
             times = self._refusals.get(key, (0, 0, ""))[0]
             self._refusals[key] = (times + 1, self.now(), refusal.sentence)
+        self.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
 
     def flush_refusals(self) -> None:
         with self._refusals_lock:

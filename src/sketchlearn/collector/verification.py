@@ -10,7 +10,7 @@ from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.collection import Collection, collections
 from sketchlearn.collector.database import Database, Transaction
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch, digest_of, select_epochs, sum_of_bodies
+from sketchlearn.collector.epochs import Epoch, bodies_of, digest_of, select_epochs, sum_of_bodies
 from sketchlearn.core.hash_chain import BrokenChainError, checked_entries
 from sketchlearn.core.limits import FormatError
 
@@ -78,11 +78,7 @@ def _problems(
         return problems
     found.from_bodies += 1
     bodies = 0
-    for digest, body in transaction.execute(
-        "SELECT r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? "
-        "AND r.epoch >= ? AND r.epoch < ? AND r.removed IS NULL",
-        bounds,
-    ):
+    for _, _, digest, body in bodies_of(transaction, collection, epoch):
         bodies += 1
         if hashlib.sha256(body).digest() != digest:
             problems.append("the body of a report is not the one that was acknowledged")
