@@ -14,7 +14,6 @@ from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.values import shortened
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.files.sketches import KnownOperator
-from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Sketch
 
@@ -202,8 +201,3 @@ class Collection:
 def collections(transaction: Transaction) -> list[Collection]:
     rows = transaction.all(f"SELECT {Collection.COLUMNS} FROM collections ORDER BY name")
     return [Collection.of_row(row) for row in rows]
-
-
-def one_batch(number: int) -> Batches:
-    """The batches of a sum that is one batch: reports are told apart by their ids, not by the batch ids in files."""
-    return Batches({number: 1})

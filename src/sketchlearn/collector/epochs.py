@@ -6,10 +6,11 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.collector.collection import Collection, one_batch
+from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
 from sketchlearn.collector.refusals import RefusalError, refused_as
+from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
@@ -124,9 +125,10 @@ def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> E
     return next(iter(epochs_between(transaction, collection, moment, moment + 1)), None)
 
 
-def batch_number(identity: str, collection: int, start: int) -> int:
-    """The batch id of an epoch's sum, here and at a parent."""
-    return int.from_bytes(hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()[:8], "big")
+def batch_of(identity: str, collection: Collection, start: int) -> Batches:
+    """The batch of an epoch's sum, here and at a parent. Reports are known by their ids, not by batches in files."""
+    digest = hashlib.sha256(f"{identity}/{collection.id}/{start}".encode()).digest()
+    return Batches({int.from_bytes(digest[:8], "big"): 1})
 
 
 def sum_of(collection: Collection, epochs: list[Epoch]) -> Sketch | None:
@@ -149,7 +151,7 @@ def bodies_of(transaction: Transaction, collection: Collection, epoch: Epoch, wh
 
 def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
     """The sum of an epoch, computed anew from the bodies of its reports in the order of their arrival."""
-    batch, total = one_batch(batch_number(identity, collection.id, epoch.start)), None
+    batch, total = batch_of(identity, collection, epoch.start), None
     for *_, body in bodies_of(transaction, collection, epoch):
         new = collection.known.from_file(body)
         total = (new if total is None else collection.added(total, new)).as_batches(batch)
@@ -255,7 +257,7 @@ def _add_up(change: Change, collection: Collection, coarse: str, start: int, ide
     parts = epochs_between(change, collection, start, finish)
     total = sum_of(collection, parts)
     if total is not None:
-        total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
+        total = total.as_batches(batch_of(identity, collection, start))
     kept = None if total is None else collection.known.to_kept(total)
     change.execute(
         "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sketchlearn.collector.collection import Collection
@@ -39,13 +37,9 @@ def release(
         with store.reading() as transaction:
             sketch = window_to_release(transaction, collection, start, finish)
             earlier = spent_before(transaction, collection, start, finish)
-            known = known_budget(transaction, collection)
-
-        def note(head: tuple[int, str]) -> None:
-            store.writer.do(lambda transaction: note_budget(transaction, collection, head))
-
+            known = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
         with refused_as("conflict", "no release was made: ", (ValueError, TypeError)):
-            budget = CollectionBudget(store.folder / "budgets" / f"{collection.name}.sqlite", collection, known, note)
+            budget = CollectionBudget(store, collection, known)
             own = privatize(sketch, **options, budget=budget)
             assert own.ledger is not None
             ledger = own.ledger if earlier is None else own.ledger.after(earlier)
@@ -136,21 +130,16 @@ def _privacy_unit(
 class CollectionBudget(Budget):
     """The budget of a collection. The database has the length of its log, and its last digest.
 
-    They are `known` when a release begins; `note` writes them before any noise is drawn.
+    They are `known` when a release begins, and are written before any noise is drawn.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        collection: Collection,
-        known: tuple[int, str] | None,
-        note: Callable[[tuple[int, str]], None],
-    ) -> None:
+    def __init__(self, store: Store, collection: Collection, known: tuple[int, str] | None) -> None:
+        path = store.folder / "budgets" / f"{collection.name}.sqlite"
         if known is not None and not path.exists():
             raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: restore it")
         make_folder(path.parent)
         super().__init__(path, collection.rules.epsilon, collection.rules.delta)
-        self._known, self._note = known, note
+        self._store, self._collection, self._known = store, collection, known
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
         """Books a release in the file and then in the database, or refuses it."""
@@ -160,12 +149,7 @@ class CollectionBudget(Budget):
                 f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: restore its newest copy"
             )
         super().reserve(ledger, batches)
-        self._note(self.head)
-
-
-def known_budget(transaction: Transaction, collection: Collection) -> tuple[int, str] | None:
-    row = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
-    return None if row is None else (row[0], row[1])
+        self._store.writer.do(lambda transaction: note_budget(transaction, self._collection, self.head))
 
 
 def note_budget(transaction: Transaction, collection: Collection, head: tuple[int, str]) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sketchlearn.collector.collection import NEXT, Collection, one_batch
+from sketchlearn.collector.collection import NEXT, Collection
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
-from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
+from sketchlearn.collector.epochs import Epoch, batch_of, epoch_at
 from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.core.limits import FormatError
 from sketchlearn.files.sketches import OtherDesignError
@@ -297,7 +297,7 @@ class ReportGroup:
             )
 
     def _sum(self, report: Incoming, total: OpenTotal) -> Sketch:
-        batch = one_batch(batch_number(self.store.identity, report.collection.id, total.start))
+        batch = batch_of(self.store.identity, report.collection, total.start)
         if total.sketch is None:
             return report.sketch.as_batches(batch)
         with refused_as("not addable", "the report cannot be added: "):

@@ -35,10 +35,10 @@ from sketchlearn.collector.clients.secret_shares import (
     expanded,
     new_private_key,
 )
-from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
+from sketchlearn.collector.collection import FIRST, SECOND, Collection
 from sketchlearn.collector.database import COLLECTOR, Change, transaction_of
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
-from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
+from sketchlearn.collector.epochs import Epoch, batch_of, digest_of, epoch_at, note_epoch
 from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
@@ -400,7 +400,7 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
             second.receive(some)
         answer = second.answer(question)
         total = open_total(terms, operator, question, answer, _parts(store, collection, start))
-    total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
+    total = total.as_batches(batch_of(store.identity, collection, start))
     reports = len(question.reports - answer.missing)
     store.write(COLLECTOR, _write_total, collection, start, total, reports)
     store.changed(collection.name, "sealed", start=start)

@@ -168,7 +168,7 @@ def clusters(page: ExactPage) -> Facts:
     }
     if found.sketch is None:
         return facts | {"state": "nothing", "shown": None}
-    before = view.read(window, *choice.before).sketch
+    before = view.read(window, 2 * choice.start - choice.finish, choice.start).sketch
     learned = page.models.get(name, choice.span, found.sketch, before, choice.clusters)
     latest = page.models.latest(name, choice.span, choice.clusters) if learned is None and choice.span else None
     return facts | _learned(learned, latest)

@@ -236,11 +236,6 @@ class Choice:
     finish: int
     clusters: int
 
-    @property
-    def before(self) -> tuple[int, int]:
-        """The window of the same length before."""
-        return 2 * self.start - self.finish, self.start
-
     def query(self, **changes: Any) -> str:
         times = {} if self.span else {"from": in_iso(self.start), "to": in_iso(self.finish)}
         form = {"window": self.span, **times, "clusters": self.clusters, **changes}
