@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import pdist
 
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.epoch_times import SECONDS, from_text, in_iso
@@ -128,8 +130,6 @@ def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
 
 def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
     """For each cluster, the number of the earlier one that matches it best, each taken once."""
-    from scipy.optimize import linear_sum_assignment
-
     now, then = model.fitted_model(), earlier.fitted_model()
     width = np.sqrt(np.average(np.nan_to_num(now.deviations_of_parts) ** 2, axis=0, weights=now.weights))
     apart = now.centers_of_parts[:, None] - then.centers_of_parts
@@ -163,7 +163,8 @@ def _map(found: WindowClusters) -> dict[str, Any] | None:
     pairs = list(combinations(range(min(len(names), MOST_COLUMNS)), 2))
     if (moved := _moved_most(found, width)) is not None:
         pairs = [pair for pair in pairs if moved in pair] or pairs
-    pair = list(max(pairs, key=lambda pair: _least_apart(scaled[:, pair])))
+    # with a single cluster, any pair will do
+    pair = list(max(pairs, key=lambda pair: pdist(scaled[:, pair]).min(initial=np.inf)))
     now, spread = centers[:, pair], inside[:, pair]
     before = None if found.centers_before is None else found.centers_before[:, pair]
     reach = np.concatenate([now - 1.2 * spread, now + 1.2 * spread, *([] if before is None else [before])])
@@ -198,11 +199,6 @@ def _moved_most(found: WindowClusters, width: Any) -> int | None:
     errors = np.hypot(found.errors["cluster_centers_"], found.errors_before.get("cluster_centers_", 0.0))
     sure = np.where(change > SURE * errors, change / np.where(width > 0, width, 1.0), 0.0).max(axis=0)[:MOST_COLUMNS]
     return int(np.argmax(sure)) if sure.max(initial=0.0) > 0 else None
-
-
-def _least_apart(centers: Any) -> float:
-    apart = np.linalg.norm(centers[:, None] - centers, axis=2)
-    return float(np.min(apart + np.diag(np.full(len(centers), np.inf)))) if len(centers) > 1 else 0.0
 
 
 def _card(found: WindowClusters, number: int) -> dict[str, Any]:
