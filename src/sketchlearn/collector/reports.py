@@ -183,14 +183,12 @@ class ReportGroup:
 
     @classmethod
     def of(cls, store: Store, group: Group) -> ReportGroup:
-        if cls not in group.shared:
+        if group.reports is None:
             if len(store.open_totals) > MOST_OPEN_TOTALS:  # now, since no report of the group is in one of them yet
                 store.open_totals.clear()
-            group.shared[cls] = cls(store, group)
-            group.shared[cls]._look_up([work for work in group.works if isinstance(work, Incoming)])
-        found: ReportGroup = group.shared[cls]
-        if found._write not in group.finish:
-            group.finish.append(found._write)
+            group.reports = cls(store, group)
+            group.reports._look_up([work for work in group.works if isinstance(work, Incoming)])
+        found: ReportGroup = group.reports
         return found
 
     def take(self, report: Incoming) -> dict[str, Any]:
@@ -303,8 +301,8 @@ class ReportGroup:
         with refused_as("not addable", "the report cannot be added: "):
             return report.collection.added(total.sketch, report.sketch).as_batches(batch)
 
-    def _write(self) -> None:
-        """Writes what was taken, before the transaction is committed."""
+    def write(self) -> None:
+        """Writes what was taken since the last time, before the transaction is committed."""
         transaction = self.group.transaction
         transaction.insert("reports", _COLUMNS, self._rows)
         transaction.insert("bodies", "number, body", self._bodies)

@@ -85,18 +85,16 @@ class Turns:
 
 
 class Group:
-    """The works of one transaction. `finish` functions run once, before the transaction is committed."""
+    """The works of one transaction."""
 
-    def __init__(self, transaction: Transaction, works: Sequence[Work] = ()) -> None:
+    def __init__(self, transaction: Transaction, works: Sequence[Work]) -> None:
         self.transaction, self.works = transaction, works
-        self.finish: list[Callable[[], None]] = []
-        self.shared: dict[Any, Any] = {}  # by works of one kind within the group
+        self.reports: Any = None  # the reports among them (`ReportGroup`), which are looked up and written together
 
-    def finished(self) -> None:
-        """Runs the `finish` functions, so that the next statements see what they write."""
-        pending, self.finish = self.finish, []
-        for function in pending:
-            function()
+    def write_reports(self) -> None:
+        """Writes the reports that were taken so far, so that the next statements see them."""
+        if self.reports is not None:
+            self.reports.write()
 
 
 class Writer:
@@ -124,7 +122,7 @@ class Writer:
         """Does work, which is undone as a whole if it fails, and waits until it is on disk."""
 
         def alone(group: Group) -> T:
-            group.finished()
+            group.write_reports()
             with group.transaction.part():
                 return work(group.transaction)
 
@@ -157,7 +155,7 @@ class Writer:
                         outcomes.append(work(group))
                     except RefusalError as refusal:
                         outcomes.append(refusal)
-                group.finished()
+                group.write_reports()
         except BaseException as error:
             self._forget()
             if len(works) > 1:  # one of them has an unexpected error: each by itself, so that the others are done
