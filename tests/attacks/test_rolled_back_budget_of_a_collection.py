@@ -75,7 +75,7 @@ def test_the_file_is_another_one_of_the_same_length(house, tmp_path):
     other = skl.privacy.Budget(tmp_path / "other.sqlite", 3.0)
     skl.privatize(OPERATOR.sketch(ROWS), epsilon=0.001, budget=other)
     budget(house).write_bytes((tmp_path / "other.sqlite").read_bytes())
-    house.refused(release(house), 409, "restore its newest copy")
+    house.refused(release(house), 409, "put the newest copy of it back")
 
 
 def test_the_database_knows_before_noise_is_drawn(house, monkeypatch):

@@ -130,6 +130,6 @@ class Identification:
                 return await run_sync(self._store.token, text)
         except RefusalError:
             if self._failures.take(address, FAILURES_PER_MINUTE):
-                sentence = "too many invalid tokens were sent from this address: try again in a minute"
+                sentence = "too many tokens from this address were not valid: try again in a minute"
                 raise RefusalError("too fast", sentence, retry_after=60) from None
             raise

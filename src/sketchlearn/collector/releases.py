@@ -136,7 +136,7 @@ class CollectionBudget(Budget):
     def __init__(self, store: Store, collection: Collection, known: tuple[int, str] | None) -> None:
         path = store.folder / "budgets" / f"{collection.name}.sqlite"
         if known is not None and not path.exists():
-            raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: restore it")
+            raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: put it back")
         make_folder(path.parent)
         super().__init__(path, collection.rules.epsilon, collection.rules.delta)
         self._store, self._collection, self._known = store, collection, known
@@ -146,7 +146,7 @@ class CollectionBudget(Budget):
         known, head = self._known, self.head
         if known is not None and (head[0] < known[0] or (head[0] == known[0] and head != known)):
             raise BudgetError(
-                f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: restore its newest copy"
+                f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: put the newest copy of it back"
             )
         super().reserve(ledger, batches)
         self._store.writer.do(lambda transaction: note_budget(transaction, self._collection, self.head))

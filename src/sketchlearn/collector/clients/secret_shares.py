@@ -298,8 +298,7 @@ def integers_of(sketch: Sketch) -> Words:
         raise ValueError("secure aggregation takes records of weight 1: sketch without weights")
     if sketch.unit is not None:
         raise ValueError(
-            "an exact sketch of privacy units cannot be split into secret shares: add a share of noise first, with "
-            "privatize(..., parties=...)"
+            "an exact sketch of privacy units cannot be split into secret shares: add a share of noise first"
         )
     if sketch.ledger is not None:
         _require_one_share(sketch.ledger)
