@@ -14,6 +14,7 @@ from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
+PARTLY = "only a part of it lies in the window"
 NEVER_SHOWN = (-1, -1)  # in place of `unshown`, of a sum that is shown no more
 
 
@@ -300,16 +301,12 @@ def window(transaction: Transaction, collection: Collection, start: int, finish:
     """The sum of the epochs of a window, without those that may not be shown."""
     if not start < finish:
         raise RefusalError("malformed", "a window must end after it starts")
-    shown: list[Epoch] = []
-    left_out: list[tuple[Epoch, str]] = []
-    for epoch in epochs_between(transaction, collection, start, finish):
-        reason = epoch.why_hidden(collection)
-        if epoch.start < start or epoch.finish > finish:
-            reason = "only a part of it lies in the window"
-        if reason is None:
-            shown.append(epoch)
-        else:
-            left_out.append((epoch, reason))
+    found = [
+        (epoch, epoch.why_hidden(collection) if start <= epoch.start and epoch.finish <= finish else PARTLY)
+        for epoch in epochs_between(transaction, collection, start, finish)
+    ]
+    shown = [epoch for epoch, reason in found if reason is None]
+    left_out = [(epoch, reason) for epoch, reason in found if reason is not None]
     with refused_as("not addable", "the epochs of the window cannot be added: "):
         total = sum_of(collection, shown)
     return Window(start, finish, shown, left_out, total)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from sketchlearn.collector.limits import Identification, address_of
+from sketchlearn.collector.limits import Identification, address_of, whole_body
 from sketchlearn.collector.page.collection_sections import (
     Section,
     live_texts,
@@ -163,13 +163,10 @@ class Pages:
         return StreamingResponse(stream, headers={**HEADERS, "x-accel-buffering": "no"}, media_type="text/event-stream")
 
     async def _enter(self, request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LONGEST_FORM:
-                return _token_page("That is no token.", 413)
-        text = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        declared = request.headers.get("content-length")
         try:
+            body = await whole_body(request.stream(), declared, LONGEST_FORM, lambda _n_bytes: None)
+            text = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
             await self._identification.token(text, address_of(request))
         except RefusalError as refusal:
             return _token_page(f"{refusal.sentence[:1].upper()}{refusal.sentence[1:]}.", refusal.status)
