@@ -187,7 +187,7 @@ def _map(found: WindowClusters) -> dict[str, Any] | None:
         for n in range(len(now))
     ]
     first, second = columns = [names[column] for column in pair]
-    label = f"Map of {len(places)} clusters: {first} from left to right, {second} from below to above"
+    label = f"Map of {len(places)} clusters: {first} from left to right, {second} from bottom to top"
     return {"places": places, "columns": columns, "label": label}
 
 
