@@ -22,10 +22,12 @@ import sketchlearn as skl
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from served import Server
 
+from sketchlearn.collector import senders
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.forwarding import forward
-from sketchlearn.collector.store import MOST_NEW_SENDERS, Store
+from sketchlearn.collector.senders import MOST_NEW_SENDERS
+from sketchlearn.collector.store import Store
 from sketchlearn.files.designs import design_to_bytes
 from sketchlearn.sketch.bits import HEADER, MAGIC
 
@@ -59,13 +61,12 @@ def collect(folder, rows, parent):
     collection = store.create_collection("simulation", "c", "C", design_to_bytes(OPERATOR), rules)
     for first in range(0, len(rows), MOST_NEW_SENDERS):
         names = [f"device-{i}" for i in range(first, min(first + MOST_NEW_SENDERS, len(rows)))]
-        store.add_senders("simulation", collection, names, None)
+        store.write("simulation", senders.add_senders, collection, names, None)
     marks.append(time.perf_counter())
     sent = list(enumerate(messages(rows), 1))
     for first in range(0, len(sent), AT_ONCE):
         some = sent[first : first + AT_ONCE]
-        reports = [store.read_report(collection, device, "r", body, clock[0]) for device, body in some]
-        answers = [store.submit_report(report) for report in reports]
+        answers = [store.submit_report(collection, device, "r", body, clock[0]) for device, body in some]
         for answer in answers:
             answer.result()
     marks.append(time.perf_counter())

@@ -54,10 +54,7 @@ def test_in_one_transaction(house):
     collection, sketch = house.store.all_collections()[0], OPERATOR.sketch(ROWS[:50])
     gate = threading.Event()
     first = house.store.writer.submit(lambda _group: gate.wait(10))
-    waiting = [
-        house.store.submit_report(house.store.read_report(collection, 1, f"r{i}", with_note(sketch), None))
-        for i in range(3)
-    ]
+    waiting = [house.store.submit_report(collection, 1, f"r{i}", with_note(sketch), None) for i in range(3)]
     gate.set()
     assert first.result(10)
     outcomes = [one.exception(10) for one in waiting]

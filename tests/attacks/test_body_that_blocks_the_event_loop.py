@@ -14,7 +14,7 @@ pytest.importorskip("httpx")
 from house import OPERATOR, ROWS, House
 
 import sketchlearn as skl
-from sketchlearn.collector import endpoints
+from sketchlearn.collector import routes
 from sketchlearn.features.operator import Operator
 from sketchlearn.files import sketches as known_operator
 
@@ -55,7 +55,7 @@ def test_no_body_is_parsed_in_the_event_loop(house, monkeypatch):
         return called
 
     monkeypatch.setattr(known_operator, "unpack", recorded(known_operator.unpack))
-    monkeypatch.setattr(endpoints, "json_object", recorded(endpoints.json_object))
+    monkeypatch.setattr(routes, "json_object", recorded(routes.json_object))
     token = house.sender()
     house.send(token, OPERATOR.sketch(ROWS), "own")
     house.send(token, hostile(skl.features.SecondMoments(2, bound=9.0)), "other")

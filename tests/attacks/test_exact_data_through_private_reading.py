@@ -17,8 +17,8 @@ from house import HOUR, NOON, House
 
 import sketchlearn as skl
 from sketchlearn.collector import releases
-from sketchlearn.collector.endpoints import ENDPOINTS
-from sketchlearn.collector.page import collection_page as live_events
+from sketchlearn.collector.page import page_routes as live_events
+from sketchlearn.collector.routes import ENDPOINTS
 
 OPERATOR = skl.design(bounds=([-6, -6], [6, 6]), n_components=2, features=skl.features.Fourier(n_frequencies=50))
 HOURS = 5
@@ -157,13 +157,13 @@ def test_metrics_count_exactly(tmp_path):
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_a_route_sees_its_view_and_nothing_else(endpoint):
     """A route that forgot to ask for exact data has no way to it: neither its view nor its call holds the store."""
-    from sketchlearn.collector import endpoints, views
+    from sketchlearn.collector import routes, views
 
     hints = typing.get_type_hints(endpoint.handler)
     _, given = inspect.signature(endpoint.handler).parameters
     assert hints[given] is endpoint.view
     assert issubclass(endpoint.view, views.View)
-    assert not hasattr(endpoints.Call, "store")
+    assert not hasattr(routes.Call, "store")
     if not issubclass(endpoint.view, views.AdminView | views.ServerAdminView):
         assert not [name for name in vars(endpoint.view) if name == "store"]
 

@@ -88,7 +88,7 @@ def test_the_database_knows_before_noise_is_drawn(house, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(mechanism, "noisy", dies)
         with pytest.raises(KeyboardInterrupt):
-            house.store.release("test", house.store.all_collections()[0], NOON, NOON + HOUR, epsilon=1.0)
+            releases.release(house.store, "test", house.store.all_collections()[0], NOON, NOON + HOUR, epsilon=1.0)
     with sqlite3.connect(house.url) as database:
         assert database.execute("SELECT releases FROM budgets").fetchall() == [(1,)]
     database.close()
@@ -106,7 +106,7 @@ def test_a_kill_between_both_books_locks_nobody_out(house, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(releases, "note_budget", dies)
         with pytest.raises(KeyboardInterrupt):
-            house.store.release("test", house.store.all_collections()[0], NOON, NOON + HOUR, epsilon=1.0)
+            releases.release(house.store, "test", house.store.all_collections()[0], NOON, NOON + HOUR, epsilon=1.0)
     assert release(house).status_code == 201
     house.refused(release(house), 409, "more than the budget has")
 

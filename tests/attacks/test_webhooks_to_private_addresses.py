@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
 
 import sketchlearn as skl
+from sketchlearn.collector import senders
 from sketchlearn.collector.background import Housekeeper
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.metrics import Metrics
@@ -56,14 +57,14 @@ def test_a_collection_calls_the_machine_of_its_server(inside, tmp_path):
     store = Store(open_database(tmp_path / "c.sqlite"), tmp_path, clock=lambda: now[0])
     rules = {"grace_seconds": 0, "webhook": f"http://127.0.0.1:{inside.server_port}/secret"}
     collection = store.create_collection("test", "c", "C", design_to_bytes(operator), rules)
-    store.add_senders("test", collection, ["a"], None)
+    store.write("test", senders.add_senders, collection, ["a"], None)
     rng = np.random.default_rng(0)
     for hour in range(4):
         now[0] += 3600
         rows = rng.standard_normal((500, 2))
         rows[:, 0] += 4.0 * (hour == 3)
         body = operator.sketch(rows).to_bytes()
-        store.submit_report(store.read_report(collection, 1, f"r{hour}", body, None)).result()
+        store.submit_report(collection, 1, f"r{hour}", body, None).result()
     now[0] += 3600
     keeper, until = Housekeeper(store, Metrics(), 0.02), time.monotonic() + 60
 

@@ -18,9 +18,10 @@ from house import HOUR, NOON, OPERATOR, ROWS, House
 from served import POSTGRESQL, Cluster
 
 import sketchlearn as skl
-from sketchlearn.collector import database, drift
+from sketchlearn.collector import database, drift, reports
 from sketchlearn.collector.clients.client import report_file
 from sketchlearn.collector.database import DatabaseError, open_database
+from sketchlearn.collector.epochs import epochs_between
 from sketchlearn.collector.verification import verify
 from sketchlearn.collector.views import ExactView
 from sketchlearn.collector.writer import Writer
@@ -205,13 +206,13 @@ def test_windows_are_sums_and_old_epochs_become_coarser(any_house):
     for _ in range(2):
         house.store.maintain()
     total, collection = sum(parts.values()), house.store.all_collections()[0]
-    spans = [one.span for one in ExactView(house.store, collection).epochs(0, 2**32)]
+    spans = [one.span for one in ExactView(house.store, collection).read(epochs_between, 0, 2**32)]
     assert spans == ["day", "day", "hour", "hour"]
     assert house.sum() == total
     for days in (100, 2):
         house.now += days * 86400
         assert house.store.maintain() == []
-    found = ExactView(house.store, collection).epochs(0, 2**32)
+    found = ExactView(house.store, collection).read(epochs_between, 0, 2**32)
     assert {one.span for one in found} == {"month"}
     assert house.sum() == total
     assert sum(one.reports for one in found) == 6
@@ -329,17 +330,30 @@ def test_a_work_that_fails_does_not_take_others_along(house):
         raise RuntimeError("unforeseen")
 
     collection, sender = house.store.all_collections()[0], house.store.token(token).sender
-    reports = [
-        house.store.read_report(collection, sender, f"r{i}", OPERATOR.sketch(ROWS[i::3]).to_bytes(), None)
-        for i in range(3)
-    ]
-    waiting = [house.store.submit_report(reports[0]), house.store.writer.submit(fails)]
-    waiting += [house.store.submit_report(report) for report in reports[1:]]
+    sent = [(collection, sender, f"r{i}", OPERATOR.sketch(ROWS[i::3]).to_bytes(), None) for i in range(3)]
+    waiting = [house.store.submit_report(*sent[0]), house.store.writer.submit(fails)]
+    waiting += [house.store.submit_report(*report) for report in sent[1:]]
     gate.set()
     assert first.result(10)
     with pytest.raises(RuntimeError, match="unforeseen"):
         waiting[1].result(10)
     assert [waiting[i].result(10)["id"] for i in (0, 2, 3)] == ["r0", "r1", "r2"]
+    assert house.sum() == OPERATOR.sketch(ROWS)
+    assert verify(house.store.database).problems == []
+
+
+def test_totals_leave_the_memory_between_transactions_alone(house, monkeypatch):
+    """A total that left it between two reports of one transaction would lose the first of them."""
+    monkeypatch.setattr(reports, "MOST_OPEN_TOTALS", 0)
+    house.collection()
+    sender = house.store.token(house.sender()).sender
+    gate = threading.Event()
+    house.store.writer.submit(lambda _group: gate.wait(10))
+    bodies = [OPERATOR.sketch(ROWS[i::4]).to_bytes() for i in range(4)]
+    collection = house.store.all_collections()[0]
+    waiting = [house.store.submit_report(collection, sender, f"r{i}", body, None) for i, body in enumerate(bodies)]
+    gate.set()
+    assert [one.result(10)["id"] for one in waiting] == ["r0", "r1", "r2", "r3"]
     assert house.sum() == OPERATOR.sketch(ROWS)
     assert verify(house.store.database).problems == []
 

@@ -26,6 +26,7 @@ from served import Server
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
+from sketchlearn.collector import senders
 from sketchlearn.collector.background import Housekeeper
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.database import open_database
@@ -131,14 +132,14 @@ def test_an_alarm_is_sent_to_the_webhook_until_it_is_taken(tmp_path):
     store = Store(open_database(tmp_path / "c.sqlite"), tmp_path, clock=lambda: now[0])
     rules = {"grace_seconds": 0, "webhook": f"http://127.0.0.1:{hook.server_port}/alarms"}
     collection = store.create_collection("test", "c", "C", design_to_bytes(operator), rules)
-    store.add_senders("test", collection, ["a"], None)
+    store.write("test", senders.add_senders, collection, ["a"], None)
     rng = np.random.default_rng(0)
     for hour in range(4):
         now[0] += 3600
         rows = rng.standard_normal((500, 2))
         rows[:, 0] += 4.0 * (hour == 3)
         body = operator.sketch(rows).to_bytes()
-        store.submit_report(store.read_report(collection, 1, f"r{hour}", body, None)).result()
+        store.submit_report(collection, 1, f"r{hour}", body, None).result()
     now[0] += 3600
     own = {f"127.0.0.1:{hook.server_port}"}
     keeper, until = Housekeeper(store, Metrics(), 0.02, own), time.monotonic() + 60

@@ -23,6 +23,7 @@ with warnings.catch_warnings():  # that another client for requests is to come
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
+from sketchlearn.collector import senders
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.database import open_database
 from sketchlearn.collector.demonstration import DESIGN, readings
@@ -48,8 +49,10 @@ class Collector:
         title = "<b>Rooms</b>"
         rules = {"min_records": 20, "grace_seconds": 0, **rules}
         self.collection = self.store.create_collection("test", "rooms", title, design_to_bytes(operator), rules)
-        self.token = self.store.add_senders("test", self.collection, ["roof<i>"[:4], "cellar"], None)[0]["token"]
-        self.reader = self.store.add_token("test", self.collection, "read", None, "", None)["token"]
+        self.token = self.store.write("test", senders.add_senders, self.collection, ["roof<i>"[:4], "cellar"], None)[0][
+            "token"
+        ]
+        self.reader = self.store.write("test", senders.add_token, self.collection, "read")["token"]
 
     def report(self, number, rows):
         body = self.collection.known.operator.sketch(rows).to_bytes()

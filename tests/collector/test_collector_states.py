@@ -22,8 +22,8 @@ from house import HOUR, NOON, House
 
 import sketchlearn as skl
 from sketchlearn.collector import releases
-from sketchlearn.collector.endpoints import ENDPOINTS
 from sketchlearn.collector.page.collection_sections import RELEASED_SECTIONS, SECTIONS
+from sketchlearn.collector.routes import ENDPOINTS
 from sketchlearn.sketch.batches import RELEASED
 
 BINS = skl.features.Histograms.even([0.0], [1.0], bins=4)

@@ -14,8 +14,10 @@ pytest.importorskip("uvicorn")
 from served import Server
 
 import sketchlearn as skl
+from sketchlearn.collector import senders
 from sketchlearn.collector.clients.client import Collector
 from sketchlearn.collector.database import open_database
+from sketchlearn.collector.epochs import epochs_between
 from sketchlearn.collector.forwarding import forward, forwarded
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.views import ExactView
@@ -37,12 +39,12 @@ class Leaf:
         self.store = Store(open_database(folder / "c.sqlite"), folder, clock=lambda: self.now)
         rules = {"min_records": 1, "grace_seconds": 60, **rules}
         self.collection = self.store.create_collection("test", "c", "C", design_to_bytes(OPERATOR), rules)
-        self.store.add_senders("test", self.collection, ["a"], None)
+        self.store.write("test", senders.add_senders, self.collection, ["a"], None)
 
     def take(self, rows, name, at):
         self.now = at
         body = OPERATOR.sketch(rows).to_bytes()
-        self.store.submit_report(self.store.read_report(self.collection, 1, name, body, at)).result()
+        self.store.submit_report(self.collection, 1, name, body, at).result()
 
     def said(self):
         with self.store.reading() as transaction:
@@ -74,7 +76,7 @@ def test_a_tree_gives_the_bits_of_one_collector(tmp_path):
     for leaf in leaves:
         assert forward(leaf.store) == []
         with sqlite3.connect(leaf.folder / "c.sqlite") as database:  # as if the last answer had been lost
-            last = ExactView(leaf.store, leaf.collection).epochs(0, 2**40)[-1]
+            last = ExactView(leaf.store, leaf.collection).read(epochs_between, 0, 2**40)[-1]
             again = (last.sketch(leaf.collection).to_bytes(), last.start)
             database.execute("UPDATE passed_on SET sent = NULL, body = ? WHERE epoch = ?", again)
         database.close()
@@ -130,7 +132,9 @@ def test_coarser_epochs_are_not_told_again(tmp_path):
         leaf.now = THEN + 10 * 86400
         leaf.store.maintain()
         leaf.store.maintain()
-        assert {epoch.span for epoch in ExactView(leaf.store, leaf.collection).epochs(0, 2**40)} == {"day"}
+        assert {epoch.span for epoch in ExactView(leaf.store, leaf.collection).read(epochs_between, 0, 2**40)} == {
+            "day"
+        }
         assert forward(leaf.store) == []
         assert leaf.said() == ["acknowledged"] * 3
         assert admin.window("c") == OPERATOR.sketch(ROWS)

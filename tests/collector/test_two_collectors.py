@@ -86,8 +86,8 @@ def test_an_epoch_below_the_minimum_stays_closed_at_both(servers):
     assert answer.status_code == 409
     assert "9 senders" in answer.json()["error"]
     asked = {"collection": "phones", "epoch": in_iso(HOUR), "opening": "mine", "reports": []}
-    assert "needs 10" in b.ask("POST", "/totals", b.first, json=asked).json()["error"]
-    assert "needs 10" in first_collector.open_epochs(a.store)[0]
+    assert "needs at least 10" in b.ask("POST", "/totals", b.first, json=asked).json()["error"]
+    assert "needs at least 10" in first_collector.open_epochs(a.store)[0]
 
 
 def test_senders_that_the_second_does_not_know_are_left_out(servers):

@@ -44,7 +44,7 @@ def test_partial_sketches_add_to_the_same_bits_and_the_operator_is_drawn_once(mo
     law = type(OPERATOR.law)
     draw = law.draw
     monkeypatch.setattr(law, "draw", lambda *args: draws.append(1) or draw(*args))
-    parts = [partial.sketched(f"partition {i}", X[i::7], text, "error") for i in range(7)]
+    parts = [partial.sketched(f"partition {i}", X[i::7], text, nulls="error") for i in range(7)]
     assert partial.merged(parts, text) == OPERATOR.sketch(X).content()
     assert len(draws) == 1
 
@@ -52,7 +52,7 @@ def test_partial_sketches_add_to_the_same_bits_and_the_operator_is_drawn_once(mo
 def test_a_worker_that_draws_other_numbers_refuses():
     form = OPERATOR.to_json() | {"digest": "0" * 64}
     with pytest.raises(partial.PartitionError, match=r"^day 3: FourierFeatures: the random numbers drawn here are not"):
-        partial.sketched("day 3", X, json.dumps(form), "error")
+        partial.sketched("day 3", X, json.dumps(form), nulls="error")
 
 
 def test_partial_sketches_of_another_operator_are_refused():

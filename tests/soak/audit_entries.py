@@ -33,7 +33,7 @@ from house import HOUR, NOON, House
 
 import sketchlearn as skl
 from sketchlearn.collector import releases as collector_releases
-from sketchlearn.collector.endpoints import ENDPOINTS
+from sketchlearn.collector.routes import ENDPOINTS
 from sketchlearn.estimators.base import state as fitted_state
 from sketchlearn.estimators.base import state as row_samples
 from sketchlearn.estimators.base.estimator import SketchEstimator

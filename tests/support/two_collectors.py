@@ -10,6 +10,7 @@ with warnings.catch_warnings():  # that another client for requests is to come
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
+from sketchlearn.collector import senders
 from sketchlearn.collector.application import create_app
 from sketchlearn.collector.clients.secret_shares import design_digest, hide
 from sketchlearn.collector.database import open_database
@@ -34,10 +35,10 @@ class Server:
         self.client = TestClient(create_app(self.store, housekeeping_seconds=None))
         self.admin = self.store.first_token()
         self.collection = self.store.create_collection("test", "phones", "Phones", design_to_bytes(operator), rules)
-        made = self.store.add_senders("test", self.collection, NAMES, None)
+        made = self.store.write("test", senders.add_senders, self.collection, NAMES, None)
         self.tokens = {one["name"]: one["token"] for one in made}
         self.reader, self.first = (
-            self.store.add_token("test", self.collection, scope, None, "", None)["token"] for scope in ("read", "first")
+            self.store.write("test", senders.add_token, self.collection, scope)["token"] for scope in ("read", "first")
         )
 
     def ask(self, method, path, token, **body):

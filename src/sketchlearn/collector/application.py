@@ -15,11 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Route
 
 from sketchlearn.collector.background import Housekeeper
-from sketchlearn.collector.endpoints import Answer, Call, Endpoint
 from sketchlearn.collector.limits import BodiesUnderWay, Identification, Rates, address_of, whole_body
 from sketchlearn.collector.metrics import Metrics
 from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.routes import ENDPOINTS
+from sketchlearn.collector.routes import ENDPOINTS, Answer, Call, Endpoint
 from sketchlearn.collector.senders import Token
 from sketchlearn.collector.store import Store
 
@@ -56,7 +55,7 @@ def create_app(
     housekeeping_seconds: float | None = 5.0,
     webhook_hosts: Collection[str] = frozenset(),
 ) -> Starlette:
-    """The application of a store. `app.state.service` has what its requests share.
+    """The application of a store.
 
     Parameters
     ----------
@@ -83,7 +82,6 @@ def create_app(
     handlers: dict[Any, Any] = {HTTPException: _no_route, Exception: _unexpected}
     app = Starlette(routes=[*own, *more_routes], lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.service = service
     return app
 
 
@@ -106,8 +104,6 @@ class _Guarded:
         except RefusalError as refusal:
             if endpoint.takes_report and view is not None:
                 service.store.note_refusal(view.collection, view.sender, refusal)
-                facts = {"reason": refusal.kind, "sentence": refusal.sentence}
-                service.store.changed(view.collection.name, "refused", **facts)
             answer = _refused(refusal)
         except ClientDisconnect:
             answer = _refused(RefusalError("slow", "the connection ended before the whole body came"))

@@ -37,7 +37,8 @@ class Housekeeper:
         while not self._ended.wait(self._seconds):
             try:
                 problems = [*self._store.maintain(self._ended.is_set), *open_epochs(self._store), *forward(self._store)]
-                self._send_alarms()
+                for number, url, facts in undelivered_alarms(self._store):
+                    note_delivery(self._store, number, delivered=webhooks.send(url, facts, self._webhook_hosts))
             except Exception as error:
                 _LOG.error("background maintenance failed, and is tried again", exc_info=error)
                 problems = ["background maintenance failed"]
@@ -46,7 +47,3 @@ class Housekeeper:
                 if problem not in self._said:
                     _LOG.warning(problem)
             self._said = set(problems)
-
-    def _send_alarms(self) -> None:
-        for number, url, facts in undelivered_alarms(self._store):
-            note_delivery(self._store, number, delivered=webhooks.send(url, facts, self._webhook_hosts))

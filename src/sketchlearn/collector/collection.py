@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.values import shortened
 from sketchlearn.files.designs import design_from_bytes
 from sketchlearn.files.sketches import KnownOperator
-from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Sketch
 
@@ -26,46 +24,31 @@ YEAR = 366 * 86400
 MOST = 2**53
 
 
-Check = Callable[[str, Any], None]
-
-
-def _boolean(name: str, given: Any) -> None:
-    if not isinstance(given, bool):
-        raise ValueError(f"{name} must be true or false")
-
-
-def _one_of(*known: str) -> Check:
-    def check(name: str, given: Any) -> None:
-        if not isinstance(given, str) or given not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(given)}")
-
-    return check
-
-
-def _whole(least: int, most: int) -> Check:
-    def check(name: str, given: Any) -> None:
-        if type(given) is not int or not least <= given <= most:
-            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, not {shortened(given)}")
-
-    return check
-
-
-def _number(least: float, most: float) -> Check:
-    def check(name: str, given: Any) -> None:
-        if type(given) not in (int, float) or not math.isfinite(given) or not least <= given <= most:
-            raise ValueError(f"{name} must be a number from {least:g} to {most:g}, not {shortened(given)}")
-
-    return check
-
-
-def _url(name: str, given: Any) -> None:
-    if not isinstance(given, str) or not 10 < len(given) <= 2000 or not re.fullmatch("https?://[!-~]+", given):
-        raise ValueError(f"{name} must be a URL that begins with http:// or https://, or null")
-
-
-def _rule(default: Any, check: Check) -> Any:
+def _rule(default: Any, must_be: str, allows: Callable[[Any], bool]) -> Any:
     """A field of rules; None is allowed only as a default."""
-    return field(default=default, metadata={"check": check})
+    return field(default=default, metadata={"must be": must_be, "allows": allows})
+
+
+def _boolean(default: bool) -> Any:
+    return _rule(default, "true or false", lambda given: isinstance(given, bool))
+
+
+def _one_of(default: str | None, *known: str) -> Any:
+    return _rule(default, f"one of {', '.join(known)}", lambda given: isinstance(given, str) and given in known)
+
+
+def _whole(default: int | None, least: int, most: int) -> Any:
+    words = f"a whole number from {least:,} to {most:,}"
+    return _rule(default, words, lambda given: type(given) is int and least <= given <= most)
+
+
+def _number(default: float | None, least: float, most: float) -> Any:
+    words = f"a number from {least:g} to {most:g}"
+    return _rule(default, words, lambda given: type(given) in (int, float) and least <= given <= most)
+
+
+def _is_url(given: Any) -> bool:
+    return isinstance(given, str) and re.fullmatch("(?=.{11,2000}$)https?://[!-~]+", given) is not None
 
 
 @dataclass(frozen=True)
@@ -107,41 +90,42 @@ class Rules:
     epsilon, delta : the budget of all private releases together; None keeps count without a limit.
     """
 
-    epoch: str = _rule(HOUR, _one_of(*SPANS))
-    grace_seconds: int = _rule(900, _whole(0, YEAR))
-    late: str = _rule(REFUSE, _one_of(REFUSE, NEXT))
-    skew_seconds: int = _rule(300, _whole(0, 86400))
-    private_reports: bool = _rule(False, _boolean)
-    private_reading: bool = _rule(False, _boolean)
-    disjoint: bool = _rule(False, _boolean)
+    epoch: str = _one_of(HOUR, *SPANS)
+    grace_seconds: int = _whole(900, 0, YEAR)
+    late: str = _one_of(REFUSE, REFUSE, NEXT)
+    skew_seconds: int = _whole(300, 0, 86400)
+    private_reports: bool = _boolean(False)
+    private_reading: bool = _boolean(False)
+    disjoint: bool = _boolean(False)
     unit: str | None = None
     rows_per_unit: int | None = None
-    min_records: int = _rule(FEW_RECORDS, _whole(0, MOST))
-    min_reports: int = _rule(1, _whole(0, MOST))
-    sealed_only: bool = _rule(True, _boolean)
-    largest_body: int = _rule(1_000_000, _whole(1000, LARGEST_BODY))
-    records_per_report: int | None = _rule(None, _whole(1, MOST))
-    reports_per_epoch: int | None = _rule(None, _whole(1, MOST))
-    records_per_epoch: int | None = _rule(None, _whole(1, MOST))
-    reports_per_minute: int = _rule(600, _whole(1, 1_000_000))
-    body_days: float = _rule(7.0, _number(0.0, 36600.0))
-    hours_kept_days: float = _rule(30.0, _number(1.0, 36600.0))
-    days_kept_days: float = _rule(400.0, _number(1.0, 36600.0))
-    forget_days: float | None = _rule(None, _number(1.0, 36600.0))
-    silent_seconds: int = _rule(2 * 86400, _whole(1, 10 * YEAR))
-    alarm_level: float = _rule(0.001, _number(1e-12, 0.5))
-    webhook: str | None = _rule(None, _url)
-    epsilon: float | None = _rule(None, _number(1e-9, 1e9))
-    delta: float | None = _rule(None, _number(0.0, 0.5))
-    hidden: str | None = _rule(None, _one_of(FIRST, SECOND))
-    noise_epsilon: float | None = _rule(None, _number(1e-9, 20.0))
-    noise_parties: int | None = _rule(None, _whole(1, MOST))
+    min_records: int = _whole(FEW_RECORDS, 0, MOST)
+    min_reports: int = _whole(1, 0, MOST)
+    sealed_only: bool = _boolean(True)
+    largest_body: int = _whole(1_000_000, 1000, LARGEST_BODY)
+    records_per_report: int | None = _whole(None, 1, MOST)
+    reports_per_epoch: int | None = _whole(None, 1, MOST)
+    records_per_epoch: int | None = _whole(None, 1, MOST)
+    reports_per_minute: int = _whole(600, 1, 1_000_000)
+    body_days: float = _number(7.0, 0.0, 36600.0)
+    hours_kept_days: float = _number(30.0, 1.0, 36600.0)
+    days_kept_days: float = _number(400.0, 1.0, 36600.0)
+    forget_days: float | None = _number(None, 1.0, 36600.0)
+    silent_seconds: int = _whole(2 * 86400, 1, 10 * YEAR)
+    alarm_level: float = _number(0.001, 1e-12, 0.5)
+    webhook: str | None = _rule(None, "a URL that begins with http:// or https://, or null", _is_url)
+    epsilon: float | None = _number(None, 1e-9, 1e9)
+    delta: float | None = _number(None, 0.0, 0.5)
+    hidden: str | None = _one_of(None, FIRST, SECOND)
+    noise_epsilon: float | None = _number(None, 1e-9, 20.0)
+    noise_parties: int | None = _whole(None, 1, MOST)
 
     def __post_init__(self) -> None:
         for rule in fields(self):
             given = getattr(self, rule.name)
-            if "check" in rule.metadata and (given is not None or rule.default is not None):
-                rule.metadata["check"](rule.name, given)
+            unset = given is None and rule.default is None
+            if rule.metadata and not unset and not rule.metadata["allows"](given):
+                raise ValueError(f"{rule.name} must be {rule.metadata['must be']}, not {shortened(given)}")
         if self.hidden is not None and (self.min_reports < 2 or self.records_per_report is None):
             raise ValueError("secure aggregation needs min_reports of at least 2, and records_per_report")
         for one, other in (("unit", "rows_per_unit"), ("noise_epsilon", "noise_parties")):
@@ -150,18 +134,9 @@ class Rules:
         if self.unit is not None:
             PrivacyUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
 
-    def to_json(self) -> dict[str, Any]:
-        """The rules as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, form: Any) -> Rules:
-        """The rules of a JSON object; those that it does not name have their defaults."""
-        return cls()._with(form)
-
     def changed(self, form: Any) -> Rules:
-        """These rules with some changed."""
-        new = self._with(form)
+        """These rules with some changed, of a collection that has reports."""
+        new = self.with_changes(form)
         if new.epoch != self.epoch:
             raise ValueError("the epochs of a collection cannot be changed: make another collection")
         terms = ("hidden", "min_reports", "records_per_report", "noise_epsilon", "noise_parties")
@@ -169,7 +144,8 @@ class Rules:
             raise ValueError("the terms of secure aggregation cannot be changed: make another collection")
         return new
 
-    def _with(self, form: Any) -> Rules:
+    def with_changes(self, form: Any) -> Rules:
+        """These rules with those of a JSON object."""
         names = [rule.name for rule in fields(self)]
         if not isinstance(form, dict):
             raise ValueError("rules must be a JSON object")
@@ -179,8 +155,7 @@ class Rules:
         return replace(self, **form)
 
     def to_text(self) -> str:
-        """As the database has them."""
-        return json.dumps(self.to_json(), sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -199,29 +174,17 @@ class Collection:
 
     @classmethod
     def of_row(cls, row: Row) -> Collection:
-        """The collection of a row of the database."""
         number, name, title, created, design, rules = row
         known = KnownOperator(design_from_bytes(bytes(design))[0])
-        return cls(number, name, title, created, bytes(design), Rules.from_json(json.loads(rules)), known)
-
-    def with_rules(self, rules: Rules) -> Collection:
-        """The same with other rules."""
-        return replace(self, rules=rules)
+        return cls(number, name, title, created, bytes(design), Rules().with_changes(json.loads(rules)), known)
 
     def added(self, a: Sketch, b: Sketch) -> Sketch:
         """The sum of two sketches, with what the rules say about records that may be in both."""
         return a.merged(b, overlapping=False if self.rules.disjoint else None)
 
-    def added_up(self, sketches: Iterable[Sketch]) -> Sketch | None:
-        """The sum of several sketches; None if there are none."""
-        total: Sketch | None = None
-        for sketch in sketches:
-            total = sketch if total is None else self.added(total, sketch)
-        return total
-
     def to_json(self, *, administers: bool = False) -> dict[str, Any]:
         """What its readers and senders may know; only administrators see the webhook, whose URL may be a secret."""
-        operator, rules = self.known.operator, self.rules.to_json()
+        operator, rules = self.known.operator, asdict(self.rules)
         if not administers:
             rules.pop("webhook")
         return {
@@ -236,11 +199,5 @@ class Collection:
 
 
 def collections(transaction: Transaction) -> list[Collection]:
-    """All collections, by their names."""
     rows = transaction.all(f"SELECT {Collection.COLUMNS} FROM collections ORDER BY name")
     return [Collection.of_row(row) for row in rows]
-
-
-def one_batch(number: int) -> Batches:
-    """The batches of a sum that is one batch: reports are told apart by their ids, not by the batch ids in files."""
-    return Batches({number: 1})

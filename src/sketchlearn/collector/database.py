@@ -7,6 +7,7 @@ so by itself, unless synchronous_commit is off.
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import re
@@ -21,12 +22,17 @@ from pathlib import Path
 from queue import LifoQueue
 from typing import Any, ClassVar
 
+from sketchlearn.collector.epoch_times import in_iso
+from sketchlearn.core.hash_chain import START, link
 from sketchlearn.core.packages import required
 
 VERSION, EARLIER = "2", ("1",)
+COLLECTOR = "collector"  # who acts in background maintenance
 
 # INTEGER, BLOB and REAL are the types of SQLite; PostgreSQL gets BIGINT, BYTEA and DOUBLE PRECISION. Times are whole
 # milliseconds since 1970, in UTC; starts and ends of epochs are whole seconds. A closed epoch is called `sealed` here.
+PER_SECOND = dict.fromkeys(("epoch", "start", "finish", "since"), 1)
+PER_SECOND |= dict.fromkeys(("created", "expires", "revoked", "latest", "delivered", "sent"), 1000)
 TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS collections (
@@ -134,16 +140,26 @@ class Transaction:
         row = self.one(text, values)
         return None if row is None else row[0]
 
+    def fact(self, name: str) -> Any:
+        """A fact about the database: its version, or the identity of the collector."""
+        return self.value("SELECT value FROM facts WHERE name = ?", (name,))
+
     def all(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
-        """All rows of a query."""
         found: list[Row] = self.execute(text, values).fetchall()
         return found
 
     def records(self, text: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """All rows of a query, by the names of their columns."""
+        """All rows of a query, by the names of their columns, with times as ISO dates."""
         cursor = self.execute(text, values)
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        found = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in found:
+            row |= {
+                name: in_iso(row[name] / PER_SECOND[name])
+                for name in names
+                if name in PER_SECOND and row[name] is not None
+            }
+        return found
 
     def many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """Runs a statement for each of several rows of values."""
@@ -195,6 +211,37 @@ class Transaction:
             self.execute("RELEASE SAVEPOINT part")
 
 
+@contextmanager
+def transaction_of(connection: Any, begin: str, mark: str = "?") -> Iterator[Transaction]:
+    """A transaction of a connection, which is committed afterwards, or undone if an error comes."""
+    connection.execute(begin)
+    try:
+        yield Transaction(connection, mark)
+    except BaseException:
+        with suppress(Exception):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+class Change(Transaction):
+    """A transaction whose actions are noted in the audit log, a hash chain of entries that never change.
+
+    `now` is in milliseconds since 1970; `actor` is the id of a token, or "collector".
+    """
+
+    def __init__(self, transaction: Transaction, now: int, actor: str) -> None:
+        super().__init__(transaction.connection, transaction.mark)
+        self.now, self._actor = now, actor
+
+    def note(self, action: str, **facts: Any) -> None:
+        """Adds an entry to the audit log."""
+        about = {"time": in_iso(self.now / 1000), "actor": self._actor, "action": action}
+        entry = json.dumps({**about, **facts}, sort_keys=True)
+        number, previous = self.one("SELECT id, digest FROM audit ORDER BY id DESC LIMIT 1") or (0, START)
+        self.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number + 1, entry, previous, link(previous, entry)))
+
+
 class Database(ABC):
     """A database with one writer and several readers, each of which sees what was committed when it began."""
 
@@ -220,7 +267,7 @@ class Database(ABC):
                     (VERSION, secrets.token_hex(16)),
                 )
         with self.reading() as transaction:
-            version = transaction.value("SELECT value FROM facts WHERE name = 'version'")
+            version = transaction.fact("version")
         if version == VERSION or (writable and version in EARLIER):  # which migration.py brings up to date
             return
         self.close()
@@ -236,7 +283,7 @@ class Database(ABC):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The writer's transaction: all of it is on disk afterwards, or nothing."""
-        with self._transaction(self._writer, self.begin_writing) as transaction:
+        with transaction_of(self._writer, self.begin_writing, self.mark) as transaction:
             yield transaction
 
     @contextmanager
@@ -245,21 +292,10 @@ class Database(ABC):
         connection = self._free.get()
         try:
             connection = connection or self._connect_reader()
-            with self._transaction(connection, self.begin_reading) as transaction:
+            with transaction_of(connection, self.begin_reading, self.mark) as transaction:
                 yield transaction
         finally:
             self._free.put(None if getattr(connection, "closed", False) else connection)
-
-    @contextmanager
-    def _transaction(self, connection: Any, begin: str) -> Iterator[Transaction]:
-        connection.execute(begin)
-        try:
-            yield Transaction(connection, self.mark)
-        except BaseException:
-            with suppress(Exception):
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
     def close(self) -> None:
         """Closes all connections that are not in use."""
@@ -402,8 +438,3 @@ def open_database(url: str | os.PathLike[str], *, writable: bool = True) -> Data
     if re.match(r"[a-z]+://", path):
         raise DatabaseError("a database is a path, or a URL that begins with postgresql://")
     return SqliteDatabase(path, writable=writable)
-
-
-def identity_of(transaction: Transaction) -> str:
-    """The identity of the collector, which was made with its database."""
-    return str(transaction.value("SELECT value FROM facts WHERE name = 'identity'") or "")

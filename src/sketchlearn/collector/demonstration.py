@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.collector.collection import Collection
 from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.senders import add_senders
 from sketchlearn.collector.store import Store
 
 NAME, TITLE = "machines", "Machines of a simulated fleet"
@@ -45,24 +46,19 @@ def readings(rng: np.random.Generator, n: int, moved: float) -> NDArray[np.float
 
 
 class FastClock:
-    """A clock whose hours take a few seconds once it has started. Before, it is set by hand."""
+    """A clock whose hours take a few seconds once it has started. Before, it stands still at `at`."""
 
     def __init__(self, start: float, seconds_per_hour: float) -> None:
-        self._at, self._speed = start, HOUR / seconds_per_hour
+        self.at, self._speed = start, HOUR / seconds_per_hour
         self._began: float | None = None
 
     def __call__(self) -> float:
         """Seconds since 1970, in the time of the fleet."""
         if self._began is None:
-            return self._at
-        return self._at + (time.monotonic() - self._began) * self._speed
-
-    def set(self, at: float) -> None:
-        """Sets a clock that has not started."""
-        self._at = at
+            return self.at
+        return self.at + (time.monotonic() - self._began) * self._speed
 
     def start(self) -> None:
-        """Starts the clock."""
         self._began = time.monotonic()
 
 
@@ -72,7 +68,6 @@ class SimulatedFleet:
 
     store: Store
     clock: FastClock
-    seed: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -80,27 +75,26 @@ class SimulatedFleet:
         """Creates the collection, and begins to report."""
         names = [f"machine-{i:02d}" for i in range(MACHINES)]
         collection = self.store.create_collection("demo", NAME, TITLE, DESIGN.read_bytes(), RULES)
-        self.store.add_senders("demo", collection, names, None)
+        self.store.write("demo", add_senders, collection, names, None)
         self._thread = threading.Thread(target=self._run, args=(collection,), name="simulated-fleet", daemon=True)
         self._thread.start()
         return collection
 
     def close(self) -> None:
-        """Stops reporting."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def _run(self, collection: Collection) -> None:
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(0)
         first = self.clock()
         for hour in range(HOURS_BEFORE):
             for machine in range(MACHINES):
                 if self._ended.is_set():
                     return
-                self.clock.set(first + HOUR * (hour + (machine + 0.5) / MACHINES))
+                self.clock.at = first + HOUR * (hour + (machine + 0.5) / MACHINES)
                 self._report(collection, rng, machine, 0.0)
-            self.clock.set(first + HOUR * (hour + 1))
+            self.clock.at = first + HOUR * (hour + 1)
         self.clock.start()
         number = 0
         while not self._ended.is_set():
@@ -121,13 +115,12 @@ class SimulatedFleet:
     ) -> None:
         operator: Any = collection.known.operator
         rows = readings(rng, READINGS, moved)
-        body = operator.sketch(rows).to_bytes()
-        body, sender = body[: len(body) // 2] if damaged else body, machine + 1
+        body, sender = operator.sketch(rows).to_bytes(), machine + 1
+        body = body[: len(body) // 2] if damaged else body
         number = f"{int(self.clock() * 1000)}-{rng.integers(10**9)}"
         try:
-            answer = self.store.submit_report(self.store.read_report(collection, sender, number, body, None)).result()
+            answer = self.store.submit_report(collection, sender, number, body, None).result()
         except RefusalError as refusal:
             self.store.note_refusal(collection, sender, refusal)
-            self.store.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
-            return
-        self.store.changed(collection.name, "report", records=answer["records"])
+        else:
+            self.store.changed(collection.name, "report", records=answer["records"])

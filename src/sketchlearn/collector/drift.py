@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector import audit
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import in_iso, with_iso_times
+from sketchlearn.collector.database import COLLECTOR, Change, Transaction
+from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, select_epochs
 from sketchlearn.questions.comparison import ChangeDetector
 
@@ -22,8 +22,8 @@ MOST_ATTEMPTS = 10  # at sending an alarm
 
 def next_epoch(transaction: Transaction, collection: Collection) -> Epoch | None:
     """The oldest closed epoch that was not compared with those before it."""
-    found = select_epochs(transaction, collection, "sealed IS NOT NULL AND compared IS NULL ORDER BY start LIMIT 1")
-    return found[0] if found else None
+    where = "sealed IS NOT NULL AND compared IS NULL ORDER BY start LIMIT 1"
+    return next(iter(select_epochs(transaction, collection, where)), None)
 
 
 def history(transaction: Transaction, collection: Collection, before: int) -> list[Epoch]:
@@ -34,6 +34,19 @@ def history(transaction: Transaction, collection: Collection, before: int) -> li
     since = -(2**62) if changed is None else changed
     where = "sealed IS NOT NULL AND start >= ? AND start < ? ORDER BY start DESC LIMIT ?"
     return select_epochs(transaction, collection, where, since, before, LONGEST_HISTORY)[::-1]
+
+
+def compare_epochs(store: Store, collection: Collection, ended: Callable[[], bool]) -> None:
+    """Compares closed epochs with those before them. The writer does not wait for the tests."""
+    while not ended():
+        with store.reading() as transaction:
+            epoch = next_epoch(transaction, collection)
+            earlier = [] if epoch is None else history(transaction, collection, epoch.start)
+        if epoch is None:
+            return
+        row = compared(collection, epoch, earlier)
+        store.write(COLLECTOR, note, collection, row)
+        store.changed(collection.name, "alarm" if row["alarm"] else "compared", sentence=row["sentence"])
 
 
 def compared(collection: Collection, epoch: Epoch, earlier: list[Epoch]) -> dict[str, Any]:
@@ -63,68 +76,52 @@ def compared(collection: Collection, epoch: Epoch, earlier: list[Epoch]) -> dict
     return {**row, "alarm": change.alarm, "since": since, **figures, "moved": moved, "sentence": words}
 
 
-def note(transaction: audit.Change, collection: Collection, row: dict[str, Any]) -> None:
+def note(change: Change, collection: Collection, row: dict[str, Any]) -> None:
     """Writes the result of a comparison; a change becomes an alarm, in the same transaction."""
-    where, sentence, now = (collection.id, row["epoch"]), row["sentence"], transaction.now
+    where, sentence, now = (collection.id, row["epoch"]), row["sentence"], change.now
     figures = (row["since"], int(row["alarm"]), row["p_value"], row["distance"], row["expected"])
-    transaction.execute("DELETE FROM drifts WHERE collection = ? AND epoch = ?", where)
-    transaction.insert(
+    change.execute("DELETE FROM drifts WHERE collection = ? AND epoch = ?", where)
+    change.insert(
         "drifts",
         "collection, epoch, since, alarm, p_value, distance, expected, moved, sentence, created",
         [(*where, *figures, json.dumps(row["moved"]), sentence, now)],
     )
-    transaction.execute("UPDATE epochs SET compared = ? WHERE collection = ? AND start = ?", (now, *where))
+    change.execute("UPDATE epochs SET compared = ? WHERE collection = ? AND start = ?", (now, *where))
     if row["alarm"]:
-        alarm = (transaction.next_number("alarms"), *where, "drift", sentence, now, 0)
-        transaction.insert("alarms", "id, collection, epoch, kind, sentence, created, attempts", [alarm])
+        alarm = (change.next_number("alarms"), *where, "drift", sentence, now, 0)
+        change.insert("alarms", "id, collection, epoch, kind, sentence, created, attempts", [alarm])
 
 
 def drifts(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """The results of the comparisons, newest first."""
     found = transaction.records(
         "SELECT epoch, since, alarm, p_value, distance, expected, moved, sentence FROM drifts WHERE collection = ? "
         "ORDER BY epoch DESC LIMIT ?",
         (collection.id, most),
     )
-    for row in found:
-        since = None if row["since"] is None else in_iso(row["since"])
-        row |= {"epoch": in_iso(row["epoch"]), "since": since}
-        row |= {"alarm": bool(row["alarm"]), "moved": json.loads(row["moved"])}
-    return found
+    return [{**row, "alarm": bool(row["alarm"]), "moved": json.loads(row["moved"])} for row in found]
 
 
 def alarms(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
-    """The alarms of a collection, newest first."""
-    found = transaction.records(
+    return transaction.records(
         "SELECT id, epoch, kind, sentence, created, delivered FROM alarms WHERE collection = ? "
         "ORDER BY id DESC LIMIT ?",
         (collection.id, most),
     )
-    return [with_iso_times({**row, "epoch": in_iso(row["epoch"])}, "created", "delivered") for row in found]
 
 
 def undelivered_alarms(store: Store) -> list[tuple[int, str, dict[str, Any]]]:
     """Alarms to be sent: their numbers, the URL, and what is sent."""
-    hooks = {c.id: c for c in store.all_collections() if c.rules.webhook is not None}
+    hooks = {c.name: c.rules.webhook for c in store.all_collections() if c.rules.webhook is not None}
     with store.reading() as transaction:
-        rows = transaction.all(
-            "SELECT id, collection, epoch, kind, sentence FROM alarms WHERE delivered IS NULL AND attempts < ? "
-            "ORDER BY id LIMIT 100",
+        found = transaction.records(
+            "SELECT a.id, c.name AS collection, a.epoch, a.kind, a.sentence FROM alarms a JOIN collections c "
+            "ON c.id = a.collection WHERE a.delivered IS NULL AND a.attempts < ? ORDER BY a.id LIMIT 100",
             (MOST_ATTEMPTS,),
         )
-    return [
-        (
-            number,
-            str(hooks[collection].rules.webhook),
-            {"collection": hooks[collection].name, "epoch": in_iso(epoch), "kind": kind, "sentence": sentence},
-        )
-        for number, collection, epoch, kind, sentence in rows
-        if collection in hooks
-    ]
+    return [(facts.pop("id"), hooks[facts["collection"]], facts) for facts in found if facts["collection"] in hooks]
 
 
 def note_delivery(store: Store, alarm: int, *, delivered: bool) -> None:
     """Notes that an alarm was sent, or that sending it was tried."""
-    values = (store.now() if delivered else None, alarm)
     counted = "UPDATE alarms SET attempts = attempts + 1, delivered = ? WHERE id = ?"
-    store.writer.do(lambda t: t.many(counted, [values]))
+    store.write(COLLECTOR, Change.many, counted, [(store.now() if delivered else None, alarm)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 HOUR, DAY, MONTH = "hour", "day", "month"
 SPANS = (HOUR, DAY)  # that a collection may be divided into
@@ -30,14 +29,8 @@ def finish_of(span: str, start: int) -> int:
 
 
 def in_iso(seconds: float) -> str:
-    """A moment as people and JSON write it, in UTC."""
+    """A moment as an ISO date in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def with_iso_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A record of the database, in which some fields are times: whole milliseconds since 1970, or None."""
-    times = {name: None if record[name] is None else in_iso(record[name] / 1000) for name in names}
-    return {**record, **times}
 
 
 def from_text(text: str) -> float:

@@ -6,14 +6,15 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sketchlearn.collector.audit import Change
-from sketchlearn.collector.collection import Collection, one_batch
-from sketchlearn.collector.database import Transaction
+from sketchlearn.collector.collection import Collection
+from sketchlearn.collector.database import Change, Transaction
 from sketchlearn.collector.epoch_times import DAY, HOUR, MONTH, finish_of, in_iso, start_of
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
+from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.sums import Sketch
 
 DAY_MS = 86_400_000
+PARTLY = "only a part of it lies in the window"
 NEVER_SHOWN = (-1, -1)  # in place of `unshown`, of a sum that is shown no more
 
 
@@ -60,7 +61,7 @@ class Epoch:
         if self.records < rules.min_records:
             return f"it has fewer than {rules.min_records:,} records"
         if self.unshown == NEVER_SHOWN:
-            return "a sender was taken out of it after it was added up"
+            return "reports of a sender were subtracted from it after shorter epochs were merged into it"
         if any(self.unshown) and (self.unshown_reports < rules.min_reports or self.unshown_records < rules.min_records):
             few = f"fewer than {rules.min_records:,} records or {rules.min_reports:,} reports"
             return f"it differs by {few} from what was shown before"
@@ -87,6 +88,8 @@ class Epoch:
         If it was shown before some reports were subtracted, a reader who learns the rest also learns the subtracted
         reports, and the other way round. The smaller of both counts.
         """
+        if self.unshown == NEVER_SHOWN:
+            return NEVER_SHOWN
         if self.why_hidden(collection) is None:
             return 0, 0
         if not any(self.unshown):
@@ -120,25 +123,37 @@ def epochs_between(transaction: Transaction, collection: Collection, start: int,
 
 def epoch_at(transaction: Transaction, collection: Collection, moment: int) -> Epoch | None:
     """The epoch of a moment, if it has reports."""
-    found = epochs_between(transaction, collection, moment, moment + 1)
-    return found[0] if found else None
+    return next(iter(epochs_between(transaction, collection, moment, moment + 1)), None)
 
 
-def batch_number(identity: str, collection: int, start: int) -> int:
-    """The batch id of an epoch's sum, here and at a parent."""
-    digest = hashlib.sha256(f"{identity}/{collection}/{start}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+def batch_of(identity: str, collection: Collection, start: int) -> Batches:
+    """The batch of an epoch's sum, here and at a parent. Reports are known by their ids, not by batches in files."""
+    digest = hashlib.sha256(f"{identity}/{collection.id}/{start}".encode()).digest()
+    return Batches({int.from_bytes(digest[:8], "big"): 1})
+
+
+def sum_of(collection: Collection, epochs: list[Epoch]) -> Sketch | None:
+    """The sum of several epochs; None if none of them has one."""
+    total: Sketch | None = None
+    for epoch in epochs:
+        if (sketch := epoch.sketch(collection)) is not None:
+            total = sketch if total is None else collection.added(total, sketch)
+    return total
+
+
+def bodies_of(transaction: Transaction, collection: Collection, epoch: Epoch, where: str = "", *more: Any) -> Any:
+    """Number, records, digest and body of each report of an epoch, in the order of their arrival."""
+    return transaction.execute(
+        "SELECT r.number, r.records, r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number "
+        f"WHERE r.collection = ? AND r.epoch >= ? AND r.epoch < ? AND r.removed IS NULL {where} ORDER BY r.number",
+        (collection.id, epoch.start, epoch.finish, *more),
+    )
 
 
 def sum_of_bodies(transaction: Transaction, collection: Collection, epoch: Epoch, identity: str) -> Sketch | None:
     """The sum of an epoch, computed anew from the bodies of its reports in the order of their arrival."""
-    rows = transaction.execute(
-        "SELECT b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? AND r.epoch >= ? "
-        "AND r.epoch < ? AND r.removed IS NULL ORDER BY r.number",
-        (collection.id, epoch.start, epoch.finish),
-    )
-    batch, total = one_batch(batch_number(identity, collection.id, epoch.start)), None
-    for (body,) in rows:
+    batch, total = batch_of(identity, collection, epoch.start), None
+    for *_, body in bodies_of(transaction, collection, epoch):
         new = collection.known.from_file(body)
         total = (new if total is None else collection.added(total, new)).as_batches(batch)
     return total
@@ -160,12 +175,10 @@ def write_rest(
 
 
 def digest_of(kept: bytes | None) -> str:
-    """The digest of a sum, as the audit log has it."""
     return hashlib.sha256(kept or b"").hexdigest()
 
 
 def note_epoch(change: Change, action: str, collection: Collection, start: int, **facts: Any) -> None:
-    """Adds an entry about an epoch to the audit log."""
     change.note(action, collection=collection.name, epoch=in_iso(start), start=start, **facts)
 
 
@@ -180,21 +193,11 @@ def close_epoch(change: Change, collection: Collection, start: int) -> Epoch:
         raise RefusalError("conflict", f"the epoch is not over before {in_iso(epoch.finish)}: close it then")
     row = (change.now, collection.id, start)
     change.execute("UPDATE epochs SET sealed = ? WHERE collection = ? AND start = ?", row)
-    facts = {"digest": digest_of(epoch.kept), "reports": epoch.reports, "records": epoch.records}
-    note_epoch(change, "seal", collection, start, **facts)
+    digest = digest_of(epoch.kept)
+    note_epoch(change, "seal", collection, start, digest=digest, reports=epoch.reports, records=epoch.records)
     if collection.rules.body_days == 0:
         remove_bodies(change, collection, epoch)
     return replace(epoch, closed=change.now)
-
-
-def epochs_to_close(transaction: Transaction, collection: Collection, now: int) -> list[int]:
-    """Starts of epochs that are over, and still open."""
-    before = now // 1000 - collection.rules.grace_seconds
-    rows = transaction.all(
-        "SELECT start FROM epochs WHERE collection = ? AND sealed IS NULL AND finish <= ? ORDER BY start",
-        (collection.id, before),
-    )
-    return [start for (start,) in rows]
 
 
 def remove_bodies(transaction: Transaction, collection: Collection, epoch: Epoch) -> None:
@@ -253,26 +256,21 @@ def _complete(transaction: Transaction, collection: Collection, fine: str, coars
 def _add_up(change: Change, collection: Collection, coarse: str, start: int, identity: str) -> None:
     finish = finish_of(coarse, start)
     parts = epochs_between(change, collection, start, finish)
-    sketches = (part.sketch(collection) for part in parts)
-    total = collection.added_up(sketch for sketch in sketches if sketch is not None)
+    total = sum_of(collection, parts)
     if total is not None:
-        total = total.as_batches(one_batch(batch_number(identity, collection.id, start)))
+        total = total.as_batches(batch_of(identity, collection, start))
     kept = None if total is None else collection.known.to_kept(total)
-    old = (collection.id, start, finish)
-    change.execute("DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", old)
+    change.execute(
+        "DELETE FROM epochs WHERE collection = ? AND start >= ? AND start < ?", (collection.id, start, finish)
+    )
     reports, records = sum(part.reports for part in parts), sum(part.records for part in parts)
-    bodies, unshown = min(part.bodies for part in parts), _unshown_together(collection, parts)
+    each = [part.unshown_within(collection) for part in parts]
+    unshown = NEVER_SHOWN if NEVER_SHOWN in each else tuple(map(sum, zip(*each, strict=True)))
+    bodies = min(part.bodies for part in parts)
     row = (collection.id, start, finish, coarse, change.now, reports, records, kept, bodies, change.now, *unshown)
     change.insert("epochs", Epoch.COLUMNS, [row])
     facts = {"digest": digest_of(kept), "span": coarse, "parts": len(parts), "reports": reports}
     note_epoch(change, "add up", collection, start, **facts)
-
-
-def _unshown_together(collection: Collection, parts: list[Epoch]) -> tuple[int, int]:
-    if any(part.unshown == NEVER_SHOWN for part in parts):
-        return NEVER_SHOWN
-    each = [part.unshown_within(collection) for part in parts]
-    return sum(reports for reports, _ in each), sum(records for _, records in each)
 
 
 @dataclass(frozen=True)
@@ -303,20 +301,14 @@ def window(transaction: Transaction, collection: Collection, start: int, finish:
     """The sum of the epochs of a window, without those that may not be shown."""
     if not start < finish:
         raise RefusalError("malformed", "a window must end after it starts")
-    shown: list[Epoch] = []
-    left_out: list[tuple[Epoch, str]] = []
-    for epoch in epochs_between(transaction, collection, start, finish):
-        reason = epoch.why_hidden(collection)
-        if epoch.start < start or epoch.finish > finish:
-            reason = "only a part of it lies in the window"
-        if reason is None:
-            shown.append(epoch)
-        else:
-            left_out.append((epoch, reason))
-    try:
-        total = collection.added_up(sketch for epoch in shown if (sketch := epoch.sketch(collection)) is not None)
-    except (ValueError, OverflowError) as error:
-        raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
+    found = [
+        (epoch, epoch.why_hidden(collection) if start <= epoch.start and epoch.finish <= finish else PARTLY)
+        for epoch in epochs_between(transaction, collection, start, finish)
+    ]
+    shown = [epoch for epoch, reason in found if reason is None]
+    left_out = [(epoch, reason) for epoch, reason in found if reason is not None]
+    with refused_as("not addable", "the epochs of the window cannot be added: "):
+        total = sum_of(collection, shown)
     return Window(start, finish, shown, left_out, total)
 
 
@@ -324,6 +316,6 @@ def required_sketch(found: Window) -> Sketch:
     """The sum of a window that has one."""
     if found.sketch is None:
         reasons = sorted({reason for _, reason in found.left_out})
-        why = f": of its epochs, {'; '.join(reasons)}" if reasons else ": nothing was reported then"
-        raise RefusalError("too few" if reasons else "not found", f"the window has nothing to show{why}")
+        why = f"no epoch of the window can be shown: {'; '.join(reasons)}" if reasons else "the window has no reports"
+        raise RefusalError("too few" if reasons else "not found", why)
     return found.sketch

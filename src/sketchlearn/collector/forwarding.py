@@ -7,16 +7,13 @@ has acknowledged them. So a parent may be down for any time, and a report whose 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.client import Collector, CollectorError
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import in_iso, with_iso_times
+from sketchlearn.collector.database import COLLECTOR, Change, Transaction
+from sketchlearn.collector.epoch_times import in_iso
 from sketchlearn.collector.epochs import Epoch, select_epochs
 from sketchlearn.core.errors import InvalidValueError
 
@@ -32,42 +29,26 @@ class ParentError(InvalidValueError):
     """The file that names the parent cannot be used."""
 
 
-@dataclass(frozen=True)
-class Parent:
-    """The collector that this one reports to, and the token of a sender there for each collection."""
-
-    url: str
-    tokens: dict[str, str]
-    certificate: str | None = None
-
-    def collector(self, collection: str) -> Collector:
-        """A client for a collection; it tries once, since the next round will try again."""
-        return Collector(self.url, self.tokens[collection], attempts=1, certificate=self.certificate)
-
-
-def parent_of(folder: Path) -> Parent | None:
-    """The parent that FOLDER/parent-collector.json names; None if there is no such file."""
+def parents(folder: Path) -> dict[str, Collector]:
+    """A client for each collection that FOLDER/parent-collector.json forwards; it tries once in each round."""
     try:
         form = json.loads((folder / PARENT_FILE).read_text())
-        found = Parent(form["url"], dict(form["tokens"]), form.get("certificate"))
-        for name in found.tokens:
-            found.collector(name).close()
+        url, given = form["url"], {"attempts": 1, "certificate": form.get("certificate")}
+        return {name: Collector(url, token, **given) for name, token in dict(form["tokens"]).items()}
     except FileNotFoundError:
-        return None
+        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ParentError(
             f'{PARENT_FILE} in the folder must be such as {{"url": "https://...", "tokens": {{"readings": "skl_..."}}}}'
         ) from None
-    return found
 
 
 def forwarded_collections(folder: Path) -> frozenset[str]:
     """The names of the collections that are forwarded."""
     try:
-        parent = parent_of(folder)
+        return frozenset(parents(folder))
     except ParentError:  # `forward` reports it
         return frozenset()
-    return frozenset() if parent is None else frozenset(parent.tokens)
 
 
 def queue(store: Store, collection: Collection) -> None:
@@ -76,20 +57,20 @@ def queue(store: Store, collection: Collection) -> None:
     With private reading, all are forwarded: releases of the parent must not depend on which had few records here.
     """
 
-    def add(transaction: Transaction) -> None:
-        for epoch in _new_epochs(transaction, collection):
+    def add(change: Change) -> None:
+        for epoch in _new_epochs(change, collection):
             reason, sketch = epoch.why_hidden(collection), epoch.sketch(collection)
             if collection.rules.private_reading and sketch is not None:
                 reason = None
             body = None if reason or sketch is None else sketch.to_bytes()
             sentence = None if reason is None else f"held back: {reason}"
             row = (collection.id, epoch.start, f"{store.identity[:16]}.{epoch.start}", body, sentence)
-            transaction.insert("passed_on", "collection, epoch, id, body, sentence", [row])
+            change.insert("passed_on", "collection, epoch, id, body, sentence", [row])
 
     with store.reading() as transaction:
         new = _new_epochs(transaction, collection)
     if new:
-        store.writer.do(add)
+        store.write(COLLECTOR, add)
 
 
 def _new_epochs(transaction: Transaction, collection: Collection) -> list[Epoch]:
@@ -105,13 +86,13 @@ def _new_epochs(transaction: Transaction, collection: Collection) -> list[Epoch]
 def forward(store: Store) -> list[str]:
     """Sends the waiting reports to the parent; sentences about what could not be sent."""
     try:
-        parent = parent_of(store.folder)
+        collectors = parents(store.folder)
     except ParentError as error:
         return [str(error)]
     problems = []
     for collection in store.all_collections():
-        if parent is not None and collection.name in parent.tokens:
-            with parent.collector(collection.name) as collector:
+        if collection.name in collectors:
+            with collectors[collection.name] as collector:
                 problems += _send(store, collection, collector)
     return problems
 
@@ -136,7 +117,7 @@ def _send(store: Store, collection: Collection, collector: Collector) -> list[st
                 return [*problems, f"epochs of {collection.name} wait for the parent: {error}"]
             sentence = f"refused by the parent: {error}"
             problems.append(f"the epoch {in_iso(start)} of {collection.name} was {sentence}")
-        store.write(COLLECTOR, partial(_note_answer, collection=collection, start=start, sentence=sentence))
+        store.write(COLLECTOR, _note_answer, collection, start, sentence)
     return problems
 
 
@@ -147,17 +128,16 @@ def _note_answer(change: Change, collection: Collection, start: int, sentence: s
         f"UPDATE passed_on SET {column} = ?, sentence = ?, body = NULL WHERE collection = ? AND epoch = ?",
         (change.now, sentence, collection.id, start),
     )
-    facts = {"collection": collection.name, "epoch": in_iso(start), "answer": sentence or "acknowledged"}
-    change.note("report to parent", **facts)
+    answer = sentence or "acknowledged"
+    change.note("report to parent", collection=collection.name, epoch=in_iso(start), answer=answer)
 
 
-def forwarded(transaction: Transaction, collection: Collection, most: int = 1000) -> list[dict[str, Any]]:
+def forwarded(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
     """The state of the forwarded epochs, newest first."""
     found = transaction.records(
-        "SELECT epoch, id, sent, sentence FROM passed_on WHERE collection = ? ORDER BY epoch DESC LIMIT ?",
-        (collection.id, most),
+        "SELECT epoch, id, sent, sentence FROM passed_on WHERE collection = ? ORDER BY epoch DESC LIMIT 1000",
+        (collection.id,),
     )
     for row in found:
-        row["epoch"] = in_iso(row["epoch"])
         row["sentence"] = "acknowledged" if row["sent"] is not None else row["sentence"] or "waiting"
-    return [with_iso_times(row, "sent") for row in found]
+    return found

@@ -40,14 +40,20 @@ class BodiesUnderWay:
         def came(n_bytes: int) -> None:
             nonlocal own
             if self.bytes[who] + n_bytes > MOST_BYTES_EACH:
-                raise RefusalError("too fast", "too much of this sender is under way: send less at once", retry_after=2)
+                raise RefusalError(
+                    "too fast",
+                    "this sender has too many bytes in unfinished requests: send less at once",
+                    retry_after=2,
+                )
             if self.total + n_bytes > MOST_BYTES_UNDER_WAY:
                 raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
             own, self.total, self.bytes[who] = own + n_bytes, self.total + n_bytes, self.bytes[who] + n_bytes
 
         if self.bodies[who] >= MOST_BODIES_EACH:
             raise RefusalError(
-                "too fast", f"a sender has at most {MOST_BODIES_EACH} bodies under way at a time: wait", retry_after=2
+                "too fast",
+                f"a sender may have at most {MOST_BODIES_EACH} bodies under way at a time: wait for some to finish",
+                retry_after=2,
             )
         self.bodies[who] += 1
         try:
@@ -65,25 +71,18 @@ class Rates:
     def __init__(self) -> None:
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: object, per_minute: int) -> float:
-        """Takes one out of the bucket; seconds to wait if it is empty, else 0."""
-        filled, now = self._filled(who, per_minute)
-        wait = 0.0 if filled >= 1 else (1 - filled) * 60 / per_minute
-        self._buckets[who] = (filled if wait else filled - 1, now)
-        self._buckets.move_to_end(who)
-        if len(self._buckets) > MOST_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait
-
-    def is_empty(self, who: object, per_minute: int) -> bool:
-        """Whether nothing can be taken out of the bucket now."""
-        return self._filled(who, per_minute)[0] < 1
-
-    def _filled(self, who: object, per_minute: int) -> tuple[float, float]:
-        """What is in the bucket now, and the time."""
+    def take(self, who: object, per_minute: int, n: int = 1) -> float:
+        """Takes one out of the bucket; seconds to wait if it is empty, else 0. With n = 0, it only looks."""
         now = time.monotonic()
         filled, since = self._buckets.get(who, (float(per_minute), now))
-        return min(float(per_minute), filled + (now - since) * per_minute / 60), now
+        filled = min(float(per_minute), filled + (now - since) * per_minute / 60)
+        wait = max(0.0, (1 - filled) * 60 / per_minute)
+        if n:
+            self._buckets[who] = (filled if wait else filled - n, now)
+            self._buckets.move_to_end(who)
+            if len(self._buckets) > MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+        return wait
 
 
 async def whole_body(
@@ -104,13 +103,12 @@ async def whole_body(
                 came(len(chunk))
                 parts.append(chunk)
     except TimeoutError:
-        sentence = f"the body did not come within {SECONDS_FOR_BODY:g} seconds: send it again"
+        sentence = f"the body did not arrive within {SECONDS_FOR_BODY:g} seconds: send it again"
         raise RefusalError("slow", sentence) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def address_of(request: Request) -> str:
-    """The address that a request came from."""
     return request.client.host if request.client else "?"
 
 
@@ -126,12 +124,12 @@ class Identification:
         try:
             if known := self._store.known_token(text):
                 return known
-            if not self._failures.is_empty(address, FAILURES_PER_MINUTE):
+            if not self._failures.take(address, FAILURES_PER_MINUTE, 0):
                 return await run_sync(self._store.token, text)
             async with self._one_by_one.setdefault(address, asyncio.Lock()):
                 return await run_sync(self._store.token, text)
         except RefusalError:
             if self._failures.take(address, FAILURES_PER_MINUTE):
-                sentence = "too many tokens that are not valid came from this address"
+                sentence = "too many tokens from this address were not valid: try again in a minute"
                 raise RefusalError("too fast", sentence, retry_after=60) from None
             raise

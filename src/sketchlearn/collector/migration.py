@@ -16,7 +16,7 @@ def migrate(transaction: Transaction) -> None:
 
     From then on nothing is shown of open epochs, unless a collection's rules are changed to say so.
     """
-    if transaction.value("SELECT value FROM facts WHERE name = 'version'") == VERSION:
+    if transaction.fact("version") == VERSION:
         return
     for column in ("unshown_reports", "unshown_records"):
         transaction.execute(f"ALTER TABLE epochs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sketchlearn.core.messages import steers
@@ -41,8 +43,18 @@ class RefusalError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return STATUS[self.kind]
+
+
+@contextmanager
+def refused_as(
+    kind: str, words: str = "", errors: tuple[type[Exception], ...] = (ValueError, OverflowError)
+) -> Iterator[None]:
+    """Turns errors into a refusal, whose sentence begins with the words."""
+    try:
+        yield
+    except errors as error:
+        raise RefusalError(kind, f"{words}{error}") from None
 
 
 LONGEST_TITLE = 200
@@ -54,7 +66,6 @@ _FORMS = {
 
 
 def checked_name(what: str, name: Any) -> str:
-    """The name of a collection, a sender or a report."""
     if not isinstance(name, str) or not is_name(what, name):
         words = _FORMS[what][1]
         raise RefusalError("malformed", f"the name of a {what} must have {words}, and begin with a letter or digit")
@@ -62,7 +73,6 @@ def checked_name(what: str, name: Any) -> str:
 
 
 def is_name(what: str, name: str) -> bool:
-    """Whether a text can be the name of a collection, a sender or a report."""
     return re.fullmatch(_FORMS[what][0], name) is not None
 
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sketchlearn.collector.audit import Change
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.database import Transaction
-from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of, with_iso_times
+from sketchlearn.collector.database import Change, Transaction
+from sketchlearn.collector.epoch_times import DAY, MONTH, SECONDS, finish_of, in_iso, start_of
 from sketchlearn.collector.epochs import DAY_MS, epochs_between
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.core.owner_folder import make_folder
 from sketchlearn.privacy.budget import Budget, BudgetError
 from sketchlearn.privacy.release import privatize
@@ -25,6 +22,31 @@ from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
 from sketchlearn.sketch.sums import Release, Sketch
+
+if TYPE_CHECKING:
+    from sketchlearn.collector.store import Store
+
+
+def release(
+    store: Store, actor: str, collection: Collection, start: int, finish: int, **options: Any
+) -> dict[str, Any]:
+    """Makes a private release of a window that is over."""
+    require_over(collection, start, finish, store.now())
+    with store.releasing:
+        store.close_epochs(collection)  # those that maintenance has not closed yet
+        with store.reading() as transaction:
+            sketch = window_to_release(transaction, collection, start, finish)
+            earlier = spent_before(transaction, collection, start, finish)
+            known = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
+        with refused_as("conflict", "no release was made: ", (ValueError, TypeError)):
+            budget = CollectionBudget(store, collection, known)
+            own = privatize(sketch, **options, budget=budget)
+            assert own.ledger is not None
+            ledger = own.ledger if earlier is None else own.ledger.after(earlier)
+            made = Release(own.operator, own.sums, own.units, ledger, made_of=(own,))
+        answer = store.write(actor, insert_release, collection, (start, finish), made, own.ledger)
+    store.changed(collection.name, "release", id=answer["id"])
+    return answer
 
 
 def require_over(collection: Collection, start: int, finish: int, now: int) -> None:
@@ -43,7 +65,8 @@ def require_over(collection: Collection, start: int, finish: int, now: int) -> N
         if start_of(span, moment) != moment:
             begins = in_iso(start_of(span, moment))
             raise RefusalError(
-                "malformed", f"a release is of whole epochs, and {in_iso(moment)} is within the {span} of {begins}"
+                "malformed",
+                f"a release covers whole epochs, but {in_iso(moment)} is within the {span} that begins {begins}",
             )
 
 
@@ -59,10 +82,8 @@ def window_to_release(transaction: Transaction, collection: Collection, start: i
             continue
         if sketch.ledger is not None:
             raise RefusalError("conflict", "the reports are private already: read the window's sketch")
-        try:
+        with refused_as("not addable", "the epochs of the window cannot be added: "):
             total = collection.added(total, sketch.without_rows())
-        except (ValueError, OverflowError) as error:
-            raise RefusalError("not addable", f"the epochs of the window cannot be added: {error}") from None
     # the design is the collection's, whatever reports say of where theirs came from; and the release is a batch of its
     # own, since what was spent before follows from windows, not from which epochs have reports
     return Sketch(
@@ -109,24 +130,16 @@ def _privacy_unit(
 class CollectionBudget(Budget):
     """The budget of a collection. The database has the length of its log, and its last digest.
 
-    Parameters
-    ----------
-    known : the number of releases in the log and the digest of the last, as the database has them.
-    note : writes them, before any noise is drawn.
+    They are `known` when a release begins, and are written before any noise is drawn.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        collection: Collection,
-        known: tuple[int, str] | None,
-        note: Callable[[tuple[int, str]], None],
-    ) -> None:
+    def __init__(self, store: Store, collection: Collection, known: tuple[int, str] | None) -> None:
+        path = store.folder / "budgets" / f"{collection.name}.sqlite"
         if known is not None and not path.exists():
             raise BudgetError(f"{path.name} is gone, and had {known[0]:,} releases: put it back")
         make_folder(path.parent)
         super().__init__(path, collection.rules.epsilon, collection.rules.delta)
-        self._known, self._note = known, note
+        self._store, self._collection, self._known = store, collection, known
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
         """Books a release in the file and then in the database, or refuses it."""
@@ -136,17 +149,10 @@ class CollectionBudget(Budget):
                 f"{self.path.name} has {head[0]:,} releases, and had {known[0]:,}: put the newest copy of it back"
             )
         super().reserve(ledger, batches)
-        self._note(self.head)
-
-
-def known_budget(transaction: Transaction, collection: Collection) -> tuple[int, str] | None:
-    """The length and the last digest of the budget's log, as the database has them."""
-    row = transaction.one("SELECT releases, digest FROM budgets WHERE collection = ?", (collection.id,))
-    return None if row is None else (row[0], row[1])
+        self._store.writer.do(lambda transaction: note_budget(transaction, self._collection, self.head))
 
 
 def note_budget(transaction: Transaction, collection: Collection, head: tuple[int, str]) -> None:
-    """Writes the length and the last digest of the budget's log."""
     transaction.execute(
         "INSERT INTO budgets (collection, releases, digest) VALUES (?, ?, ?) ON CONFLICT (collection) DO UPDATE SET "
         "releases = excluded.releases, digest = excluded.digest",
@@ -167,40 +173,27 @@ def spent_before(transaction: Transaction, collection: Collection, start: int, f
     return found
 
 
-def released(sketch: Sketch, earlier: Ledger | None, budget: Budget, **options: Any) -> tuple[Release, Ledger]:
-    """A private release, whose ledger includes earlier releases; and its own ledger, without them."""
-    own = privatize(sketch, **options, budget=budget)
-    assert own.ledger is not None
-    ledger = own.ledger if earlier is None else own.ledger.after(earlier)
-    return Release(own.operator, own.sums, own.units, ledger, made_of=(own,)), own.ledger
-
-
 def insert_release(
-    change: Change, collection: Collection, bounds: tuple[int, int], release: Release, own: Ledger
+    change: Change, collection: Collection, bounds: tuple[int, int], made: Release, own: Ledger
 ) -> dict[str, Any]:
-    """Writes a release; its description."""
+    """Writes a release, whose ledger includes earlier ones, with its own ledger; its description."""
     number = change.next_number("releases")
-    assert release.ledger is not None
-    ledger = json.dumps(release.ledger.to_json())
-    row = (number, collection.id, *bounds, change.now, ledger, release.to_bytes(), json.dumps(own.to_json()))
+    assert made.ledger is not None
+    ledger = json.dumps(made.ledger.to_json())
+    row = (number, collection.id, *bounds, change.now, ledger, made.to_bytes(), json.dumps(own.to_json()))
     change.insert("releases", "id, collection, start, finish, created, ledger, sketch, own_ledger", [row])
-    facts = {"collection": collection.name, "release": number, "epsilon": own.epsilon, "delta": own.delta}
-    change.note("release", **facts)
+    change.note("release", collection=collection.name, release=number, epsilon=own.epsilon, delta=own.delta)
     return releases(change, collection)[-1]
 
 
 def releases(transaction: Transaction, collection: Collection) -> list[dict[str, Any]]:
-    """All releases of a collection, in order."""
     found = transaction.records(
         "SELECT id, start, finish, created, ledger FROM releases WHERE collection = ? ORDER BY id", (collection.id,)
     )
-    for row in found:
-        row |= {"start": in_iso(row["start"]), "finish": in_iso(row["finish"]), "ledger": json.loads(row["ledger"])}
-    return [with_iso_times(row, "created") for row in found]
+    return [{**row, "ledger": json.loads(row["ledger"])} for row in found]
 
 
 def release_file(transaction: Transaction, collection: Collection, number: int) -> bytes:
-    """The file of a release."""
     body = transaction.value("SELECT sketch FROM releases WHERE collection = ? AND id = ?", (collection.id, number))
     if body is None:
         raise RefusalError("not found", "there is no such release in the collection")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sketchlearn.collector.collection import NEXT, Collection, one_batch
+from sketchlearn.collector.collection import NEXT, Collection
 from sketchlearn.collector.epoch_times import finish_of, in_iso, start_of
-from sketchlearn.collector.epochs import Epoch, batch_number, epoch_at
-from sketchlearn.collector.refusals import RefusalError
+from sketchlearn.collector.epochs import Epoch, batch_of, epoch_at
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.core.limits import FormatError
 from sketchlearn.files.sketches import OtherDesignError
 from sketchlearn.privacy.release import releasable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOM = 20  # With private reading, 2^20 reports fit into a sum, so that a full sum does not tell of other senders.
 MOST_RECORDS = 2**53  # that the database counts of one report; the sketch itself has all digits
+MOST_OPEN_TOTALS = 256  # sums that the writer has at hand
 LARGEST_HEADER = 1_000_000  # bytes of a report's description beside its design: ids of batches, names of files
 _COLUMNS = "number, collection, sender, id, digest, epoch, records, received, late, removed"
 _WRITE_EPOCH = (
@@ -37,8 +38,9 @@ _WRITE_EPOCH = (
 
 @dataclass(frozen=True)
 class Incoming:
-    """A report that was read, and checked as far as it can be by itself."""
+    """A report that was read, and checked as far as it can be by itself; called, it is the work of taking it."""
 
+    store: Store
     collection: Collection
     sender: int
     id: str
@@ -60,7 +62,9 @@ class Incoming:
         return [(self.collection.id, one) for one in (*self.batches, *self.found, self.digest)] if self.found else []
 
     @classmethod
-    def read(cls, collection: Collection, sender: int, report: str, body: bytes, time: float | None) -> Incoming:
+    def read(
+        cls, store: Store, collection: Collection, sender: int, report: str, body: bytes, time: float | None
+    ) -> Incoming:
         """A report from its bytes; refused, if it is no sketch of the collection's design that its rules allow."""
         rules = collection.rules
         if rules.hidden is not None:
@@ -89,7 +93,10 @@ class Incoming:
         if most and records > min(most):
             raise RefusalError("limit", f"a report has at most {min(most):,} records here, and this one {records:,}")
         digest = hashlib.sha256(body).digest()
-        return cls(collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
+        return cls(store, collection, sender, report, body, digest, sketch, records, time, identities(body, sketch))
+
+    def __call__(self, group: Group) -> dict[str, Any]:
+        return ReportGroup.of(self.store, group).take(self)
 
 
 def names_own_design(collection: Collection, body: bytes) -> bool:
@@ -118,7 +125,7 @@ def _why_not_taken(collection: Collection, sketch: Sketch) -> str | None:
             wanted = f"unit={rules.unit!r}, rows_per_unit={rules.rows_per_unit}"
             return f"this collection takes sketches of rows of units: sketch with {wanted}"
     elif rules.private_reading and sketch.unit is not None:
-        return f"it is by units ({sketch.unit.name}), and the collection's rules name no unit: have them set"
+        return f"its privacy unit is {sketch.unit.name}, but the collection's rules name no unit"
     if not rules.private_reading:
         return None
     if sketch.batches.largest > 1:
@@ -144,7 +151,7 @@ def identities(body: bytes, sketch: Sketch) -> frozenset[bytes]:
 
 
 def own_identities(found: frozenset[bytes], sender: int) -> frozenset[bytes]:
-    """The same for the reports of one sender alone."""
+    """The same, hashed with the sender, so that only reports of the same sender can be duplicates."""
     return frozenset(hashlib.blake2b(one + str(sender).encode(), digest_size=8).digest() for one in found)
 
 
@@ -159,17 +166,6 @@ class OpenTotal:
     sketch: Sketch | None = None
     reports: int = 0
     records: int = 0
-
-
-@dataclass(frozen=True)
-class TakeReport:
-    """The work of taking a report."""
-
-    store: Store
-    report: Incoming
-
-    def __call__(self, group: Group) -> dict[str, Any]:
-        return ReportGroup.of(self.store, group).take(self.report)
 
 
 @dataclass
@@ -187,24 +183,23 @@ class ReportGroup:
 
     @classmethod
     def of(cls, store: Store, group: Group) -> ReportGroup:
-        """The reports of a group of works."""
-        if cls not in group.shared:
-            group.shared[cls] = cls(store, group)
-            group.shared[cls]._look_up([work.report for work in group.works if isinstance(work, TakeReport)])
-        found: ReportGroup = group.shared[cls]
-        if found._write not in group.finish:
-            group.finish.append(found._write)
+        if group.reports is None:
+            if len(store.open_totals) > MOST_OPEN_TOTALS:  # now, since no report of the group is in one of them yet
+                store.open_totals.clear()
+            group.reports = cls(store, group)
+            group.reports._look_up([work for work in group.works if isinstance(work, Incoming)])
+        found: ReportGroup = group.reports
         return found
 
     def take(self, report: Incoming) -> dict[str, Any]:
         """Adds a report, unless it was added before; the answer for its sender, the same each time."""
         key = (report.collection.id, report.sender, report.id)
-        known = self._answers.get(key)
-        if known is not None:
-            if known[0] != report.digest:
+        if key in self._answers:
+            digest, before = self._answers[key]
+            if digest != report.digest:
                 sentence = "a report of this id came before with other bytes: give each report an id of its own"
                 raise RefusalError("conflict", sentence)
-            return known[1]
+            return before
         if report.sender in self.store.revoked_senders:
             raise RefusalError("unauthorised", "the sender was revoked")
         self._require_new(report)
@@ -247,21 +242,22 @@ class ReportGroup:
         if report.sender in senders or (senders and not report.collection.rules.private_reading):
             raise RefusalError(
                 "repeated",
-                "rows of this report were counted before, in another report, and would count twice: it was not added. "
-                "If they are other rows with the same values, sketch them as a batch with a name of its own",
+                "this report was not added, since its rows are in another report already and would count twice. "
+                "If these are other rows with the same values, sketch them as a batch with a name of its own",
             )
 
     def _epoch(self, report: Incoming, now: int) -> tuple[OpenTotal, bool]:
         """The sum that a report is added to, and whether it comes late."""
         rules, moment = report.collection.rules, now / 1000 if report.time is None else report.time
         if moment > now / 1000 + rules.skew_seconds:
-            sentence = f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
-            raise RefusalError("wrong clock", sentence)
+            raise RefusalError(
+                "wrong clock", f"the time of the report is ahead of {in_iso(now / 1000)}: set the sender's clock"
+            )
         total = self._total(report.collection, min(moment, now / 1000))
         if not total.closed and now / 1000 < total.finish + rules.grace_seconds:
             return total, False
         if rules.late != NEXT:
-            sentence = f"the epoch that began {in_iso(total.start)} is closed: reports that late are not counted"
+            sentence = f"the epoch that began {in_iso(total.start)} is closed: it takes no more reports"
             raise RefusalError("closed", sentence)
         return self._total(report.collection, now / 1000), True
 
@@ -290,21 +286,23 @@ class ReportGroup:
         pending = [row[6] for row in self._rows if (row[1], row[5], row[2]) == who]
         reports, records = reports + len(pending), records + sum(pending)
         if rules.reports_per_epoch is not None and reports >= rules.reports_per_epoch:
-            raise RefusalError("limit", f"a sender has at most {rules.reports_per_epoch:,} reports in an epoch here")
+            raise RefusalError(
+                "limit", f"a sender may send at most {rules.reports_per_epoch:,} reports in an epoch here"
+            )
         if rules.records_per_epoch is not None and records + report.records > rules.records_per_epoch:
-            raise RefusalError("limit", f"a sender has at most {rules.records_per_epoch:,} records in an epoch here")
+            raise RefusalError(
+                "limit", f"a sender may send at most {rules.records_per_epoch:,} records in an epoch here"
+            )
 
     def _sum(self, report: Incoming, total: OpenTotal) -> Sketch:
-        batch = one_batch(batch_number(self.store.identity, report.collection.id, total.start))
+        batch = batch_of(self.store.identity, report.collection, total.start)
         if total.sketch is None:
             return report.sketch.as_batches(batch)
-        try:
+        with refused_as("not addable", "the report cannot be added: "):
             return report.collection.added(total.sketch, report.sketch).as_batches(batch)
-        except (ValueError, OverflowError) as error:
-            raise RefusalError("not addable", f"the report cannot be added: {error}") from None
 
-    def _write(self) -> None:
-        """Writes what was taken, before the transaction is committed."""
+    def write(self) -> None:
+        """Writes what was taken since the last time, before the transaction is committed."""
         transaction = self.group.transaction
         transaction.insert("reports", _COLUMNS, self._rows)
         transaction.insert("bodies", "number, body", self._bodies)

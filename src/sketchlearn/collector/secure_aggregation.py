@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sketchlearn.collector.audit import COLLECTOR, Change
 from sketchlearn.collector.clients.secret_shares import (
     HiddenPart,
+    LedgerOrNone,
     PartHeader,
     SealedSeed,
     Words,
@@ -35,11 +35,11 @@ from sketchlearn.collector.clients.secret_shares import (
     expanded,
     new_private_key,
 )
-from sketchlearn.collector.collection import FIRST, SECOND, Collection, one_batch
+from sketchlearn.collector.collection import FIRST, SECOND, Collection
+from sketchlearn.collector.database import COLLECTOR, Change, transaction_of
 from sketchlearn.collector.epoch_times import finish_of, from_text, in_iso, start_of
-from sketchlearn.collector.epochs import Epoch, batch_number, digest_of, epoch_at, note_epoch
-from sketchlearn.collector.refusals import RefusalError
-from sketchlearn.collector.senders import SEND
+from sketchlearn.collector.epochs import Epoch, batch_of, digest_of, epoch_at, note_epoch
+from sketchlearn.collector.refusals import RefusalError, refused_as
 from sketchlearn.collector.store import Store
 from sketchlearn.collector.writer import Group, Work
 from sketchlearn.core.errors import InvalidValueError
@@ -62,9 +62,22 @@ SECONDS_TO_ANSWER = 120.0
 class RefusedError(InvalidValueError):
     """A collector does not take a report, or does not open an epoch."""
 
+    def __init__(self, sentence: str, kind: str = "conflict") -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
+
+@contextmanager
+def as_refusals() -> Iterator[None]:
+    """Turns the errors of opening an epoch into refusals of a request."""
+    try:
+        yield
+    except RefusedError as error:
+        raise RefusalError(error.kind, str(error)) from None
+
 
 @dataclass(frozen=True)
-class AggregationTerms:
+class AggregationTerms(LedgerOrNone):
     """The terms of secure aggregation that hold for all reports of a collection, at both collectors.
 
     Parameters
@@ -95,17 +108,15 @@ class AggregationTerms:
             raise RefusedError("this report is of another design: fetch the collection's design and sketch again")
         if header.ledger != self.ledger:
             wanted = "exact" if self.ledger is None else f"{self.ledger}"
-            raise RefusedError(f"all reports of this collection must claim the same: {wanted}")
+            raise RefusedError(f"all reports of this collection must have the same privacy claim: {wanted}")
 
     def require_minimum(self, found: int, what: str) -> None:
         """Refuses an epoch with fewer reports or senders than the minimum, or than make its noise private."""
         shares = 0 if self.ledger is None or self.ledger.parties is None else self.ledger.parties
         if found < (least := max(self.minimum, shares)):
             noise = " for its shares of noise to be private" if shares == least else ""
-            raise RefusedError(
-                f"the epoch has {counted(found, what)} of which both collectors have their half, and needs "
-                f"{least:,}{noise}"
-            )
+            have = f"both collectors have their shares of {counted(found, what)} of the epoch"
+            raise RefusedError(f"{have}, which needs at least {least:,}{noise}", "too few")
 
     def require_room(self, largest_contribution: int, n_reports: int) -> None:
         """Refuses a total that could overflow 64 bits, which nobody would notice."""
@@ -115,15 +126,6 @@ class AggregationTerms:
                 f"{n_reports:,} reports of up to {self.most_records:,} records could overflow: allow fewer records per "
                 "report, or close epochs sooner"
             )
-
-    def to_json(self) -> dict[str, Any]:
-        form = {name: getattr(self, name) for name in ("collection", "design", "integers", "minimum", "most_records")}
-        return {**form, "ledger": None if self.ledger is None else self.ledger.to_json()}
-
-    @classmethod
-    def from_json(cls, form: Any) -> AggregationTerms:
-        ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
-        return cls(**{**form, "ledger": ledger})
 
 
 @dataclass(frozen=True)
@@ -141,13 +143,11 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """The digest of all of the question."""
-        text = json.dumps([self.collection, self.epoch, self.opening, sorted(self.reports)])
+        text = json.dumps(list(self.to_json().values()))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        about = {"collection": self.collection, "epoch": self.epoch, "opening": self.opening}
-        return {**about, "reports": sorted(self.reports)}
+        return {**vars(self), "reports": sorted(self.reports)}
 
     @classmethod
     def from_json(cls, form: Any) -> Question:
@@ -156,7 +156,7 @@ class Question:
             raise ValueError("a question for a total must name the collection, the epoch, the opening and the reports")
         if not all(isinstance(text, str) for text in [*map(form.get, names), *form["reports"]]):
             raise ValueError("a question for a total must be made of texts")
-        return cls(form["collection"], form["epoch"], form["opening"], frozenset(form["reports"]))
+        return cls(**{**form, "reports": frozenset(form["reports"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,20 +196,14 @@ def open_total(
     included = question.reports - answer.missing
     terms.require_minimum(len(included), "report")
     terms.require_room(operator.largest_contribution, len(included))
-    n_added = 0
-
-    def rests() -> Iterable[Words]:
-        nonlocal n_added
-        for part in parts:
-            if part.sealed_seed.fingerprint in included:
-                terms.check(part.header)
-                n_added += 1
-                yield part.rest
-
-    total = added(rests())
-    if n_added != len(included) or len(answer.total) != len(total):
-        raise RefusedError("the reports of the epoch, the question and the answer do not fit together")
-    integers = np.add(total, answer.total).view(np.int64)
+    rest, n_added = np.zeros(terms.integers, np.uint64), 0
+    for part in parts:
+        if part.sealed_seed.fingerprint in included:
+            terms.check(part.header)
+            rest, n_added = np.add(rest, part.rest, out=rest), n_added + 1
+    if n_added != len(included) or len(answer.total) != terms.integers:
+        raise RefusedError("the reports of the epoch do not match the question and the answer")
+    integers = np.add(rest, answer.total).view(np.int64)
     sums, count = integers[:-1], int(integers[-1])
     if terms.ledger is not None:
         return Release(operator, sums, max(1, count), terms.ledger.of_shares(n_added))
@@ -219,8 +213,8 @@ def open_total(
         return Sketch(operator, sums, count)
     except (ValueError, OverflowError) as error:
         raise RefusedError(
-            f"the opened total is of no records ({error}): a sender or a collector has spoiled it, and who it was "
-            "cannot be told"
+            f"the opened total is no sum of records ({error}): a sender or a collector has falsified its share, and "
+            "the protocol cannot tell which"
         ) from None
 
 
@@ -310,8 +304,8 @@ class SecondCollector:
         rows = self._connection.execute(query.format("sender"), where)
         found = {fingerprint: sender for fingerprint, sender in rows if fingerprint in question.reports}
         senders = set(found.values())
-        known = None not in senders
-        terms.require_minimum(len(senders) if known else len(found), "sender" if known else "report")
+        counted_by = (len(found), "report") if None in senders else (len(senders), "sender")
+        terms.require_minimum(*counted_by)
         chosen = self._connection.execute(query.format("seed"), where)
         total = added(expanded(seed, terms.integers) for fingerprint, seed in chosen if fingerprint in found)
         return Answer(question.digest, question.reports - found.keys(), total)
@@ -322,21 +316,14 @@ class SecondCollector:
             raise RefusedError(f"the second collector has no collection {collection}")
         return AggregationTerms.from_json(json.loads(row[0]))
 
-    def _answered(self, collection: str, epoch: str) -> tuple[str, str] | None:
+    def _answered(self, *where: str) -> Any:
         query = "SELECT question, answer FROM hidden_answers WHERE collection = ? AND epoch = ?"
-        found: tuple[str, str] | None = self._connection.execute(query, (collection, epoch)).fetchone()
-        return found
+        return self._connection.execute(query, where).fetchone()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+        with self._lock, transaction_of(self._connection, "BEGIN IMMEDIATE"):
+            yield
 
 
 def terms_of(collection: Collection) -> AggregationTerms:
@@ -344,44 +331,27 @@ def terms_of(collection: Collection) -> AggregationTerms:
     operator, rules = collection.known.operator.without_keeping(), collection.rules
     if rules.hidden is None or rules.records_per_report is None:
         raise RefusalError("conflict", "this collection does not use secure aggregation: send sketches")
-    return AggregationTerms(
-        collection.name,
-        design_digest(operator),
-        operator.n_sums + 1,
-        rules.min_reports,
-        rules.records_per_report,
-        ledger_of_share(operator, rules.noise_epsilon, rules.noise_parties),
-    )
-
-
-def ledger_of_share(operator: Any, epsilon: float | None, parties: int | None) -> Ledger | None:
-    """The ledger of each share of noise: that of `privatize(..., epsilon=..., parties=...)`."""
-    if epsilon is None or parties is None:
-        return None
-    try:
-        plan = plan_noise(operator, epsilon=epsilon, delta=0.0, neighbors="add-remove", count_share=COUNT_SHARE,
-                          shares=None, parties=parties, times=1, unit=None)  # fmt: skip
-        return plan.ledger(public_design(operator, False), private=True)
-    except ValueError as error:
-        raise RefusalError("malformed", str(error)) from None
+    ledger = None
+    if rules.noise_epsilon is not None:  # of each share of noise: that of `privatize(..., epsilon=..., parties=...)`
+        with refused_as("malformed"):
+            plan = plan_noise(operator, epsilon=rules.noise_epsilon, delta=0.0, neighbors="add-remove", shares=None,
+                              count_share=COUNT_SHARE, parties=rules.noise_parties, times=1, unit=None)  # fmt: skip
+            ledger = plan.ledger(public_design(operator, False), private=True)
+    digest, integers = design_digest(operator), operator.n_sums + 1
+    return AggregationTerms(collection.name, digest, integers, rules.min_reports, rules.records_per_report, ledger)
 
 
 def part_to_keep(store: Store, collection: Collection, sender: int, number: str, body: bytes) -> Work:
     """The work of writing a secret share, which is read and checked before; the same again gets the same answer."""
     terms = terms_of(collection)
-    try:
+    with refused_as("damaged", "the part cannot be read: ", (FormatError,)):
         part = HiddenPart.from_bytes(body)
+    with refused_as("other design"):
         terms.check(part.header)
-    except FormatError as error:
-        raise RefusalError("damaged", f"the part cannot be read: {error}") from None
-    except RefusedError as error:
-        raise RefusalError("other design", str(error)) from None
     if part.header.id != number:
         raise RefusalError("malformed", "the part was encrypted for another id than the one it is sent with")
-    try:
+    with refused_as("malformed"):
         start = int(from_text(part.header.epoch))
-    except ValueError as error:
-        raise RefusalError("malformed", str(error)) from None
     span, rules, digest = collection.rules.epoch, collection.rules, hashlib.sha256(body).digest()
     if start_of(span, start) != start or in_iso(start) != part.header.epoch:
         raise RefusalError("malformed", f"the epoch of a part is the start of its {span}, such as {in_iso(0)}")
@@ -422,19 +392,17 @@ def open_epoch(store: Store, collection: Collection, start: int, second: SecondC
     if store.now() < 1000 * (finish + collection.rules.grace_seconds):
         raise RefusalError("conflict", f"the epoch that began {in_iso(start)} still takes reports")
     operator = collection.known.operator.without_keeping()
-    question = store.write(COLLECTOR, lambda change: _question(change, collection, start, terms))
-    try:
+    question = store.write(COLLECTOR, _question, collection, start, terms)
+    with as_refusals():
         # The second collector keeps what it has already; what it refuses is missing in its answer.
         seeds = (part.sealed_seed for part in _parts(store, collection, start))
         while some := list(islice(seeds, SEEDS_PER_REQUEST)):
             second.receive(some)
         answer = second.answer(question)
         total = open_total(terms, operator, question, answer, _parts(store, collection, start))
-    except RefusedError as error:
-        raise RefusalError("too few" if "needs" in str(error) else "conflict", str(error)) from None
-    total = total.as_batches(one_batch(batch_number(store.identity, collection.id, start)))
+    total = total.as_batches(batch_of(store.identity, collection, start))
     reports = len(question.reports - answer.missing)
-    store.write(COLLECTOR, lambda change: _write_total(change, collection, start, total, reports))
+    store.write(COLLECTOR, _write_total, collection, start, total, reports)
     store.changed(collection.name, "sealed", start=start)
     return total
 
@@ -448,11 +416,9 @@ def _question(change: Change, collection: Collection, start: int, terms: Aggrega
     rows = change.all(
         "SELECT fingerprint, sender FROM hidden_parts WHERE collection = ? AND epoch = ? AND body IS NOT NULL", where
     )
-    try:
+    with refused_as("too few"):
         terms.require_minimum(len({sender for _, sender in rows}), "sender")
         terms.require_room(collection.known.operator.largest_contribution, len(rows))
-    except RefusedError as error:
-        raise RefusalError("too few", str(error)) from None
     opening = secrets.token_hex(16) if known is None else str(known[0])
     if known is None:
         change.execute("INSERT INTO hidden_openings VALUES (?, ?, ?, NULL)", (*where, opening))
@@ -480,20 +446,7 @@ def _write_total(change: Change, collection: Collection, start: int, total: Sket
     change.insert("epochs", Epoch.COLUMNS, [row])
     change.execute("UPDATE hidden_openings SET opened = ? WHERE collection = ? AND epoch = ?", (now, *where))
     change.execute("UPDATE hidden_parts SET body = NULL WHERE collection = ? AND epoch = ?", where)
-    facts = {"digest": digest_of(kept), "reports": reports, "records": records}
-    note_epoch(change, "seal", collection, start, **facts)
-
-
-def epochs_to_open(store: Store, collection: Collection) -> list[int]:
-    """Starts of epochs that are over, and were not opened."""
-    over = store.now() // 1000 - collection.rules.grace_seconds
-    with store.reading() as transaction:
-        rows = transaction.all(
-            "SELECT DISTINCT p.epoch FROM hidden_parts p LEFT JOIN hidden_openings o ON o.collection = p.collection "
-            "AND o.epoch = p.epoch WHERE p.collection = ? AND o.opened IS NULL AND p.body IS NOT NULL ORDER BY p.epoch",
-            (collection.id,),
-        )
-    return [start for (start,) in rows if finish_of(collection.rules.epoch, start) <= over]
+    note_epoch(change, "seal", collection, start, digest=digest_of(kept), reports=reports, records=records)
 
 
 class RemoteSecond:
@@ -524,7 +477,6 @@ def private_key(store: Store) -> bytes:
 
 
 def own_second(store: Store, collection: Collection) -> SecondCollector:
-    """This server as the second collector of a collection."""
     if collection.rules.hidden != SECOND:
         raise RefusalError("conflict", "this server is not the second collector of this collection")
     key = private_key(store)
@@ -546,10 +498,8 @@ def sender_of(store: Store, credential: str) -> str | None:
         token = store.token(credential)
     except RefusalError:
         return None
-    if token.sender is None or token.scope != SEND:
-        return None
     query = "SELECT name FROM senders WHERE id = ? AND revoked IS NULL"
-    with store.reading() as transaction:
+    with store.reading() as transaction:  # tokens of other scopes have no sender
         name: str | None = transaction.value(query, (token.sender,))
     return name
 
@@ -572,7 +522,8 @@ def second_of(store: Store, collection: Collection) -> RemoteSecond:
         except urllib.error.HTTPError as error:
             with error:
                 said = json.loads(error.read(4000) or b"{}")
-            raise RefusedError(f"the second collector refuses: {said.get('error', error.code)}") from None
+            kind = "too few" if said.get("kind") == "too few" else "conflict"
+            raise RefusedError(f"the second collector refuses: {said.get('error', error.code)}", kind) from None
         except OSError as error:
             raise RefusalError("busy", f"the second collector cannot be reached: {error}", retry_after=60) from None
 
@@ -585,7 +536,15 @@ def open_epochs(store: Store) -> list[str]:
     for collection in store.all_collections():
         if collection.rules.hidden != FIRST:
             continue
-        for start in epochs_to_open(store, collection):
+        with store.reading() as transaction:
+            rows = transaction.all(
+                "SELECT DISTINCT epoch FROM hidden_parts p WHERE collection = ? AND body IS NOT NULL AND NOT EXISTS "
+                "(SELECT 1 FROM hidden_openings o WHERE o.collection = p.collection AND o.epoch = p.epoch "
+                "AND o.opened IS NOT NULL) ORDER BY epoch",
+                (collection.id,),
+            )
+        over = store.now() // 1000 - collection.rules.grace_seconds
+        for start in [start for (start,) in rows if finish_of(collection.rules.epoch, start) <= over]:
             try:
                 open_epoch(store, collection, start, second_of(store, collection))
             except RefusalError as refusal:

@@ -53,22 +53,18 @@ class Serving:
     webhook_hosts: str = ""
 
 
-def open_store(serving: Serving) -> Store:
-    """The store of a folder. If it is new, the first token is written into the folder."""
+def serve(serving: Serving) -> None:
+    """Serves until a signal ends it (SIGINT or SIGTERM); reports under way are finished.
+
+    If the folder is new, the first token is written into it.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     make_folder(serving.folder)
     store = Store(open_database(serving.database or serving.folder / "collector.sqlite"), serving.folder)
-    token = store.first_token()
-    if token is not None:
+    if (token := store.first_token()) is not None:
         path = serving.folder / "admin.token"
         write_file(path, f"{token}\n".encode())
-        print(f"sketchlearn: the first token, which may do everything, is in {path}", file=sys.stderr, flush=True)
-    return store
-
-
-def serve(serving: Serving) -> None:
-    """Serves until a signal ends it (SIGINT or SIGTERM); reports under way are finished."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
-    store = open_store(serving)
+        print(f"sketchlearn: the first token, which has all rights, is in {path}", file=sys.stderr, flush=True)
     pages = Pages(store)
     try:
         hosts = frozenset(_listed(serving.webhook_hosts))

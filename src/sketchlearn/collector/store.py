@@ -8,52 +8,43 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sketchlearn.collector import audit, drift, epochs, forwarding, releases, senders
-from sketchlearn.collector.audit import COLLECTOR, Change
+from sketchlearn.collector import drift, epochs, forwarding, senders
 from sketchlearn.collector.collection import Collection, Rules, collections
-from sketchlearn.collector.database import Database, Transaction, identity_of
+from sketchlearn.collector.database import COLLECTOR, Change, Database
 from sketchlearn.collector.epochs import Epoch
 from sketchlearn.collector.migration import migrate
-from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name
-from sketchlearn.collector.reports import Incoming, OpenTotal, TakeReport
-from sketchlearn.collector.senders import ADMIN, SEND, Token, check_secret, id_of
+from sketchlearn.collector.refusals import RefusalError, checked_name, checked_title, is_name, refused_as
+from sketchlearn.collector.reports import Incoming, OpenTotal
+from sketchlearn.collector.senders import ADMIN, Token, check_secret, id_of
 from sketchlearn.collector.writer import Turns, Work, Writer, tell
-from sketchlearn.core.limits import FormatError
 from sketchlearn.files.designs import design_from_bytes
 
 T = TypeVar("T")
 MOST_CACHED_TOKENS = 100_000  # about 60 MB
-MOST_OPEN_TOTALS = 256  # sums that the writer has at hand
-MOST_NEW_SENDERS = 1000  # of one request
 
 
 class Store:
-    """A database, and what is known of it in memory.
+    """A database that is open for writing, a folder, and what is known of them in memory.
 
-    Parameters
-    ----------
-    database : a database that is open for writing.
-    folder : the folder of the budgets of private releases.
-    clock : gives seconds since 1970.
+    `clock` gives seconds since 1970.
     """
 
     def __init__(self, database: Database, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self.database, self.folder, self._clock = database, folder, clock
+        self.database, self.reading, self.folder, self._clock = database, database.reading, folder, clock
         self.open_totals: dict[tuple[int, int], OpenTotal] = {}
         self.on_commit: Callable[[int], None] = lambda _n: None  # called with the number of works of a commit
         self.on_change: list[Callable[[str, str, dict[str, Any]], None]] = []  # called with (collection, kind, facts)
         self._tokens: dict[str, Token] = {}
         self._refusals: dict[tuple[int, int, str], tuple[int, int, str]] = {}
         self._refusals_lock = threading.Lock()
-        self._releasing = threading.Lock()
+        self.releasing = threading.Lock()  # each release knows of those before it
         with database.writing() as transaction:
             migrate(transaction)
-            self.identity = identity_of(transaction)
+            self.identity = str(transaction.fact("identity"))
             self._collections = {found.name: found for found in collections(transaction)}
             rows = transaction.all("SELECT id FROM senders WHERE revoked IS NOT NULL")
             self.revoked_senders = {number for (number,) in rows}
@@ -75,13 +66,9 @@ class Store:
         """Milliseconds since 1970."""
         return int(self._clock() * 1000)
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A view of the database as it is at this moment."""
-        return self.database.reading()
-
-    def write(self, actor: str, work: Callable[[Change], T]) -> T:
-        """Does work in a transaction of its own, undone as a whole if it fails; waits until it is on disk."""
-        return self.writer.do(lambda transaction: work(Change(transaction, self.now(), actor)))
+    def write(self, actor: str, work: Callable[..., T], *more: Any) -> T:
+        """Calls `work(change, *more)` in a transaction, undone as a whole if it fails; waits until it is on disk."""
+        return self.writer.do(lambda transaction: work(Change(transaction, self.now(), actor), *more))
 
     def changed(self, collection: str, kind: str, /, **facts: Any) -> None:
         """Tells the watchers, such as the page, that something is new. They must not take long."""
@@ -97,10 +84,8 @@ class Store:
 
     def token(self, text: str) -> Token:
         """The token of a text; one that is not valid is refused."""
-        number, found = id_of(text), None
-        if number is not None:
-            with self.reading() as transaction:
-                found = senders.token_of_id(transaction, number)
+        with self.reading() as transaction:
+            found = senders.token_of_id(transaction, id_of(text) or "")
         token = check_secret(text, found, self.now())
         if len(self._tokens) >= MOST_CACHED_TOKENS:
             self._tokens.clear()
@@ -113,12 +98,10 @@ class Store:
         if found is None or (token.collection is not None and token.collection != found.id):
             raise RefusalError("not found", "there is no such collection here, or the token is not for it")
         if not token.may(scope, found.id):
-            sentence = f"this needs a token with the scope {scope}, and this one has {token.scope}"
-            raise RefusalError("forbidden", sentence)
+            raise RefusalError("forbidden", f"this needs a token with the scope {scope}, not {token.scope}")
         return found
 
     def require(self, token: Token, scope: str) -> None:
-        """Refuses a token that is not for the whole server, or not of this scope."""
         if not token.may(scope, None):
             raise RefusalError("forbidden", f"this needs a token with the scope {scope} for the whole collector")
 
@@ -128,27 +111,23 @@ class Store:
         return sorted((c for c in self._collections.values() if own in (None, c.id)), key=lambda c: c.name)
 
     def all_collections(self) -> list[Collection]:
-        """All of them."""
         return list(self._collections.values())
 
     # Collections, senders, tokens
 
     def create_collection(self, actor: str, name: Any, title: Any, design: bytes, rules: Any) -> Collection:
-        """A new collection of a design, given as the bytes of its file."""
         name, title = checked_name("collection", name), checked_title(title)
-        try:
+        with refused_as("malformed", "the design cannot be used: "):
             design_from_bytes(design)
-            wanted = Rules.from_json(rules)
-        except ValueError as error:
-            what = "the design cannot be used: " if isinstance(error, FormatError) else ""
-            raise RefusalError("malformed", f"{what}{error}") from None
+        with refused_as("malformed"):
+            wanted = Rules().with_changes(rules)
 
         def create(change: Change) -> Collection:
             if change.one("SELECT id FROM collections WHERE name = ?", (name,)):
                 raise RefusalError("conflict", "there is a collection of this name already")
             row = (change.next_number("collections"), name, title, change.now, design, wanted.to_text())
             change.insert("collections", Collection.COLUMNS, [row])
-            change.note("create collection", collection=name, rules=wanted.to_json())
+            change.note("create collection", collection=name, rules=asdict(wanted))
             return Collection.of_row(row)
 
         return self._known(self.write(actor, create))
@@ -159,37 +138,15 @@ class Store:
 
     def change_rules(self, actor: str, collection: Collection, changes: Any) -> Collection:
         """Changes rules; they hold for what comes from then on."""
-        try:
+        with refused_as("malformed"):
             rules = collection.rules.changed(changes)
-        except ValueError as error:
-            raise RefusalError("malformed", str(error)) from None
 
         def update(change: Change) -> None:
             change.execute("UPDATE collections SET rules = ? WHERE id = ?", (rules.to_text(), collection.id))
             change.note("change rules", collection=collection.name, changes=changes)
 
         self.write(actor, update)
-        return self._known(collection.with_rules(rules))
-
-    def add_senders(self, actor: str, collection: Collection, names: Any, days: Any) -> list[dict[str, Any]]:
-        """New senders, each with a token; none, if one of the names is taken."""
-        given = names if isinstance(names, list) else []
-        if not 1 <= len(given) <= MOST_NEW_SENDERS or len(set(map(str, given))) != len(given):
-            raise RefusalError("malformed", f"names must be a list of 1 to {MOST_NEW_SENDERS:,} different names")
-        expires = senders.expiry(days, self.now())
-
-        def add(change: Change) -> list[dict[str, Any]]:
-            first, answers = change.next_number("senders"), []
-            for number, name in enumerate([checked_name("sender", name) for name in names], first):
-                if change.one("SELECT id FROM senders WHERE collection = ? AND name = ?", (collection.id, name)):
-                    sentence = f"there is a sender {name} already: give another name, or add a token"
-                    raise RefusalError("conflict", sentence)
-                row = (number, collection.id, name, change.now, 0, 0)
-                change.insert("senders", "id, collection, name, created, reports, records", [row])
-                answers.append({"name": name, **senders.add_token(change, collection, SEND, number, name, expires)})
-            return answers
-
-        return self.write(actor, add)
+        return self._known(replace(collection, rules=rules))
 
     def revoke_sender(self, actor: str, collection: Collection, name: str, *, subtract: bool) -> dict[str, Any]:
         """Ends a sender; with `subtract`, its reports are subtracted, exactly."""
@@ -206,62 +163,13 @@ class Store:
         self.changed(collection.name, "sender", name=name)
         return answer
 
-    def add_token(
-        self, actor: str, collection: Collection | None, scope: Any, sender: Any, note: Any, days: Any
-    ) -> dict[str, Any]:
-        """A new token: for a sender (scope send), or to read or administer."""
-        expires = senders.expiry(days, self.now())
-        name = None if sender is None else checked_name("sender", sender)
-
-        def add(change: Change) -> dict[str, Any]:
-            number = None
-            if name is not None and collection is not None:
-                number = senders.sender_number(change, collection, name)
-                if number in self.revoked_senders:
-                    raise RefusalError("conflict", "the sender was revoked")
-            return senders.add_token(change, collection, scope, number, note, expires)
-
-        return self.write(actor, add)
-
-    def tokens(self, collection: Collection) -> list[dict[str, Any]]:
-        """The tokens of a collection."""
-        with self.reading() as transaction:
-            return senders.tokens(transaction, collection)
-
-    def _own_token(self, transaction: Transaction, collection: Collection | None, number: str) -> Token:
-        found = senders.token_of_id(transaction, number)
-        if found is None or found.collection != (collection.id if collection else None):
-            raise RefusalError("not found", "there is no such token in the collection")
-        return found
-
     def revoke_token(self, actor: str, collection: Collection | None, number: str) -> None:
-        """Ends a token now."""
-
-        def revoke(change: Change) -> None:
-            token = self._own_token(change, collection, number)
-            change.execute("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (change.now, token.id))
-            change.note("revoke token", token=token.id)
-
-        self.write(actor, revoke)
+        self.write(actor, senders.revoke_token, collection, number)
         self._tokens.pop(number, None)
 
     def rotate_token(self, actor: str, collection: Collection | None, number: str, overlap: Any) -> dict[str, Any]:
         """A new token of the same scope and sender; the old one still works for `overlap` seconds."""
-        if type(overlap) is not int or not 0 <= overlap <= 30 * 86400:
-            raise RefusalError("malformed", "overlap_seconds must be a whole number of seconds, at most 30 days")
-
-        def rotate(change: Change) -> dict[str, Any]:
-            old, now, ends = self._own_token(change, collection, number), change.now, change.now + 1000 * overlap
-            if old.revoked is not None:
-                raise RefusalError("conflict", "the token was revoked: make a new one")
-            expires = None if old.expires is None else now + old.expires - old.created
-            new = senders.add_token(change, collection, old.scope, old.sender, old.note, expires)
-            ends = ends if old.expires is None else min(old.expires, ends)
-            change.execute("UPDATE tokens SET expires = ? WHERE id = ?", (ends, old.id))
-            change.note("rotate token", token=old.id, new=new["id"])
-            return new
-
-        made = self.write(actor, rotate)
+        made = self.write(actor, senders.rotate_token, collection, number, overlap)
         self._tokens.pop(number, None)
         return made
 
@@ -271,27 +179,17 @@ class Store:
         def make(change: Change) -> str | None:
             if change.one("SELECT id FROM tokens WHERE collection IS NULL AND scope = ?", (ADMIN,)):
                 return None
-            return str(senders.add_token(change, None, ADMIN, None, "the first token", None)["token"])
+            return str(senders.add_token(change, None, ADMIN, None, "the first token")["token"])
 
         return self.write(COLLECTOR, make)
 
     # Reports
 
-    def read_report(
+    def submit_report(
         self, collection: Collection, sender: int, number: str, body: bytes, time: float | None
-    ) -> Incoming:
-        """A report from its bytes, checked as far as it can be by itself."""
-        return Incoming.read(collection, sender, number, body, time)
-
-    def submit_report(self, report: Incoming) -> Future[dict[str, Any]]:
-        """Queues a report; the answer comes when it is on disk."""
-        return self.writer.submit(self.to_take(report))
-
-    def to_take(self, report: Incoming) -> TakeReport:
-        """The work of taking a report."""
-        if len(self.open_totals) > MOST_OPEN_TOTALS:
-            self.writer.submit(lambda _group: self.open_totals.clear())
-        return TakeReport(self, report)
+    ) -> Future[dict[str, Any]]:
+        """Reads and queues a report; the answer comes when it is on disk."""
+        return self.writer.submit(Incoming.read(self, collection, sender, number, body, time))
 
     def read_and_write(self, sender: int, read: Callable[[], Work], *, own_design: bool = True) -> asyncio.Future[Any]:
         """For an event loop: a thread reads what a sender has sent, and the writer writes it."""
@@ -307,14 +205,14 @@ class Store:
         return future
 
     def note_refusal(self, collection: Collection, sender: int | None, refusal: RefusalError) -> None:
-        """Counts refusals by sender and kind; `flush_refusals` writes the counts."""
+        """Tells the watchers, and counts refusals by sender and kind; `flush_refusals` writes the counts."""
         key = (collection.id, sender or 0, refusal.kind)
         with self._refusals_lock:
             times = self._refusals.get(key, (0, 0, ""))[0]
             self._refusals[key] = (times + 1, self.now(), refusal.sentence)
+        self.changed(collection.name, "refused", reason=refusal.kind, sentence=refusal.sentence)
 
     def flush_refusals(self) -> None:
-        """Writes the counts of refusals."""
         with self._refusals_lock:
             pending, self._refusals = self._refusals, {}
         upsert = (
@@ -325,11 +223,9 @@ class Store:
         if pending:
             self.writer.do(lambda t: t.many(upsert, [(*key, *value) for key, value in pending.items()]))
 
-    # Epochs and releases
+    # Epochs
 
     def close_epoch(self, actor: str, collection: Collection, start: int) -> Epoch:
-        """Closes an epoch that is over."""
-
         def close(change: Change) -> Epoch:
             found = epochs.close_epoch(change, collection, start)
             self.open_totals.pop((collection.id, start), None)
@@ -340,35 +236,13 @@ class Store:
         return closed
 
     def close_epochs(self, collection: Collection) -> None:
-        """Closes all epochs that are over."""
+        before = self.now() // 1000 - collection.rules.grace_seconds
         with self.reading() as transaction:
-            over = epochs.epochs_to_close(transaction, collection, self.now())
-        for start in over:
-            self.close_epoch(COLLECTOR, collection, start)
-
-    def release(self, actor: str, collection: Collection, start: int, finish: int, **options: Any) -> dict[str, Any]:
-        """A private release of a window that is over."""
-        releases.require_over(collection, start, finish, self.now())
-        with self._releasing:  # each knows of those before it
-            self.close_epochs(collection)  # those that maintenance has not closed yet
-            with self.reading() as transaction:
-                sketch = releases.window_to_release(transaction, collection, start, finish)
-                earlier = releases.spent_before(transaction, collection, start, finish)
-                known = releases.known_budget(transaction, collection)
-            path = self.folder / "budgets" / f"{collection.name}.sqlite"
-
-            def note(head: tuple[int, str]) -> None:
-                self.writer.do(lambda t: releases.note_budget(t, collection, head))
-
-            try:
-                budget = releases.CollectionBudget(path, collection, known, note)
-                made, own = releases.released(sketch, earlier, budget, **options)
-            except (ValueError, TypeError) as error:
-                raise RefusalError("conflict", f"no release was made: {error}") from None
-            row = (collection, (start, finish), made, own)
-            answer = self.write(actor, lambda change: releases.insert_release(change, *row))
-        self.changed(collection.name, "release", id=answer["id"])
-        return answer
+            over = epochs.select_epochs(
+                transaction, collection, "sealed IS NULL AND finish <= ? ORDER BY start", before
+            )
+        for epoch in over:
+            self.close_epoch(COLLECTOR, collection, epoch.start)
 
     def maintain(self, ended: Callable[[], bool] = lambda: False) -> list[str]:
         """Background maintenance: closes and compares epochs, queues them for the parent, applies the retention rules.
@@ -381,30 +255,12 @@ class Store:
         for collection in self.all_collections():
             self.close_epochs(collection)
             try:
-                self._compare_epochs(collection, ended)
+                drift.compare_epochs(self, collection, ended)
             except OverflowError as error:
                 problems.append(f"{collection.name}: its epochs cannot be compared: {error}")
             if ended():
                 break
             if collection.name in forwarded:
                 forwarding.queue(self, collection)  # before retention makes epochs coarser
-            retain = partial(epochs.apply_retention, collection=collection, identity=self.identity)
-            problems += self.write(COLLECTOR, retain)
+            problems += self.write(COLLECTOR, epochs.apply_retention, collection, self.identity)
         return problems
-
-    def _compare_epochs(self, collection: Collection, ended: Callable[[], bool]) -> None:
-        """Compares closed epochs with those before them. The writer does not wait for the tests."""
-        while not ended():
-            with self.reading() as transaction:
-                epoch = drift.next_epoch(transaction, collection)
-                earlier = [] if epoch is None else drift.history(transaction, collection, epoch.start)
-            if epoch is None:
-                return
-            row = drift.compared(collection, epoch, earlier)
-            self.write(COLLECTOR, partial(drift.note, collection=collection, row=row))
-            self.changed(collection.name, "alarm" if row["alarm"] else "compared", sentence=row["sentence"])
-
-    def audit(self, after: int, most: int) -> list[dict[str, Any]]:
-        """Entries of the audit log."""
-        with self.reading() as transaction:
-            return audit.entries(transaction, after, most)

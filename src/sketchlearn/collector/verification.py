@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 
-from sketchlearn.collector import audit
 from sketchlearn.collector.clients.secret_shares import HiddenPart
 from sketchlearn.collector.collection import Collection, collections
-from sketchlearn.collector.database import Database, Transaction, identity_of
+from sketchlearn.collector.database import Database, Transaction
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch, digest_of, select_epochs, sum_of_bodies
-from sketchlearn.core.hash_chain import BrokenChainError
+from sketchlearn.collector.epochs import Epoch, bodies_of, digest_of, select_epochs, sum_of_bodies
+from sketchlearn.core.hash_chain import BrokenChainError, checked_entries
 from sketchlearn.core.limits import FormatError
 
 
@@ -31,13 +31,14 @@ def verify(database: Database) -> Verification:
     found = Verification()
     with database.reading() as transaction:
         try:
-            log = audit.checked(transaction)
+            rows = transaction.execute("SELECT entry, previous, digest FROM audit ORDER BY id")
+            log = [json.loads(entry) for entry, _ in checked_entries(rows)]
         except BrokenChainError as error:
             found.problems.append(f"the audit log was changed or damaged: {error}")
             log = []
         found.entries = len(log)
         digests = {(entry["collection"], entry["start"]): entry["digest"] for entry in log if "digest" in entry}
-        identity = identity_of(transaction)
+        identity = str(transaction.fact("identity"))
         for collection in collections(transaction):
             problems = _damaged_parts(transaction, collection, found)
             for epoch in select_epochs(transaction, collection, "TRUE ORDER BY start"):
@@ -54,16 +55,21 @@ def _problems(
     transaction: Transaction, collection: Collection, epoch: Epoch, identity: str, found: Verification
 ) -> list[str]:
     problems, bounds = [], (collection.id, epoch.start, epoch.finish)
-    if collection.rules.hidden is not None:
-        return _problems_of_opened(transaction, collection, epoch)
-    [(reports, records)] = transaction.all(
-        "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ? "
-        "AND removed IS NULL",
-        bounds,
-    )
-    if (reports, int(records)) != (epoch.reports, epoch.records):
-        problems.append(f"it has {reports:,} reports, and says {epoch.reports:,}, or other numbers of records")
-    found.reports += reports
+    if collection.rules.hidden is not None:  # it cannot be added up anew, since both halves of the reports are gone
+        [(parts, left)] = transaction.all(
+            "SELECT count(*), count(body) FROM hidden_parts WHERE collection = ? AND epoch >= ? AND epoch < ?", bounds
+        )
+        problems += [f"it has {parts:,} parts, and says {epoch.reports:,}"] if epoch.reports > parts else []
+        problems += [f"{left:,} parts are still there after it was opened"] if left else []
+    else:
+        [(reports, records)] = transaction.all(
+            "SELECT count(*), coalesce(sum(records), 0) FROM reports WHERE collection = ? AND epoch >= ? AND epoch < ? "
+            "AND removed IS NULL",
+            bounds,
+        )
+        if (reports, int(records)) != (epoch.reports, epoch.records):
+            problems.append(f"it has {reports:,} reports, and says {epoch.reports:,}, or other numbers of records")
+        found.reports += reports
     try:
         total = epoch.sketch(collection)
     except FormatError as error:
@@ -72,11 +78,7 @@ def _problems(
         return problems
     found.from_bodies += 1
     bodies = 0
-    for digest, body in transaction.execute(
-        "SELECT r.digest, b.body FROM reports r JOIN bodies b ON b.number = r.number WHERE r.collection = ? "
-        "AND r.epoch >= ? AND r.epoch < ? AND r.removed IS NULL",
-        bounds,
-    ):
+    for _, _, digest, body in bodies_of(transaction, collection, epoch):
         bodies += 1
         if hashlib.sha256(body).digest() != digest:
             problems.append("the body of a report is not the one that was acknowledged")
@@ -86,9 +88,8 @@ def _problems(
         anew = sum_of_bodies(transaction, collection, epoch, identity)
     except (ValueError, OverflowError) as error:
         return [*problems, f"the bodies of its reports cannot be added: {error}"]
-    same = total == anew if total is not None and anew is not None else total is anew
-    kept = same and (total is None or anew is None or total.kept == anew.kept)
-    return problems if kept else [*problems, "its sum is not the sum of the bodies of its reports"]
+    same = total is anew if total is None or anew is None else total == anew and total.kept == anew.kept
+    return problems if same else [*problems, "its sum is not the sum of the bodies of its reports"]
 
 
 def _damaged_parts(transaction: Transaction, collection: Collection, found: Verification) -> list[tuple[int, str]]:
@@ -107,17 +108,3 @@ def _damaged_parts(transaction: Transaction, collection: Collection, found: Veri
         if (part.header.id, part.header.epoch, part.sealed_seed.fingerprint) != (number, in_iso(start), fingerprint):
             problems.append((start, "a part is kept under another id or epoch than it was encrypted for"))
     return problems
-
-
-def _problems_of_opened(transaction: Transaction, collection: Collection, epoch: Epoch) -> list[str]:
-    """Problems of an opened total. It cannot be added up anew, since both halves of the reports are gone."""
-    [(parts, bodies)] = transaction.all(
-        "SELECT count(*), count(body) FROM hidden_parts WHERE collection = ? AND epoch >= ? AND epoch < ?",
-        (collection.id, epoch.start, epoch.finish),
-    )
-    problems = [] if epoch.reports <= parts else [f"it has {parts:,} parts, and says {epoch.reports:,}"]
-    try:
-        epoch.sketch(collection)
-    except FormatError as error:
-        problems.append(f"its sum cannot be read: {error}")
-    return problems if bodies == 0 else [*problems, f"{bodies:,} parts are still there after it was opened"]

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
-from sketchlearn.collector import drift, epochs, forwarding, releases, senders
+from sketchlearn.collector import releases
 from sketchlearn.collector.clients.secret_shares import public_key_of
 from sketchlearn.collector.collection import Collection
-from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch, Window, window
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.reports import Incoming, answer_for, names_own_design
 from sketchlearn.collector.secure_aggregation import SecondCollector, own_second, part_to_keep, private_key
@@ -55,12 +53,10 @@ class TokenView(View):
         return cls(store, token)
 
     def collections(self) -> list[dict[str, Any]]:
-        """The collections that the token is for: designs and rules."""
         visible = self._store.visible(self._token)
         return [found.to_json(administers=self._token.may(ADMIN, found.id)) for found in visible]
 
     def rotate(self, overlap: Any) -> dict[str, Any]:
-        """A new token in place of this one."""
         own = next((c for c in self._store.all_collections() if c.id == self._token.collection), None)
         return self._store.rotate_token(self._token.id, own, self._token.id, overlap)
 
@@ -70,23 +66,15 @@ class DesignView(View):
 
     scope: ClassVar[str | None] = None  # that the token must have; None for any
 
-    def __init__(self, store: Store, collection: Collection, *, administers: bool = False) -> None:
+    def __init__(self, store: Store, collection: Collection) -> None:
         super().__init__(store)
-        self.collection, self._administers = collection, administers
+        self.collection, self.administers = collection, False
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, cls.scope or token.scope)
-        return cls(store, collection, administers=token.may(ADMIN, collection.id))
-
-    def _read(self, question: Callable[..., T], *more: Any) -> T:
-        """What a function finds about the collection in the database."""
-        with self._store.reading() as transaction:
-            return question(transaction, self.collection, *more)
-
-    def description(self) -> dict[str, Any]:
-        """The name, the design in words, and the rules."""
-        return self.collection.to_json(administers=self._administers)
+        found = cls(store, store.collection(token, name, cls.scope or token.scope))
+        found.administers = token.may(ADMIN, found.collection.id)
+        return found
 
     def second_key(self) -> str:
         """The public key that seeds for this collector are encrypted for."""
@@ -97,33 +85,27 @@ class SenderView(DesignView):
     """A sender's own: what it sends, and what it was answered."""
 
     scope = SEND
-
-    def __init__(self, store: Store, collection: Collection, sender: int) -> None:
-        super().__init__(store, collection)
-        self.sender = sender
+    sender: int
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        collection = store.collection(token, name, cls.scope)
+        found = super().of(store, token, name)
         if token.sender is None:
-            raise RefusalError("forbidden", "reports are sent with the token of a sender, and this is none")
-        return cls(store, collection, token.sender)
+            raise RefusalError("forbidden", "reports must be sent with the token of a sender; this token has none")
+        found.sender = token.sender
+        return found
 
     def submit(self, number: str, body: bytes, time: float | None) -> asyncio.Future[dict[str, Any]]:
         """Queues a report; the answer comes when it is on disk."""
-        store, collection, sender = self._store, self.collection, self.sender
-        own_design = names_own_design(collection, body)
-        return store.read_and_write(
-            sender, lambda: store.to_take(Incoming.read(collection, sender, number, body, time)), own_design=own_design
-        )
+        report = (self._store, self.collection, self.sender, number, body, time)
+        own_design = names_own_design(self.collection, body)
+        return self._store.read_and_write(self.sender, lambda: Incoming.read(*report), own_design=own_design)
 
     def submit_part(self, number: str, body: bytes) -> asyncio.Future[dict[str, Any]]:
-        """Queues a secret share of a report."""
-        store, collection, sender = self._store, self.collection, self.sender
-        return store.read_and_write(sender, lambda: part_to_keep(store, collection, sender, number, body))
+        part = (self._store, self.collection, self.sender, number, body)
+        return self._store.read_and_write(self.sender, lambda: part_to_keep(*part))
 
     def report(self, number: str) -> dict[str, Any]:
-        """What was answered to a report."""
         with self._store.reading() as transaction:
             row = transaction.one(
                 "SELECT epoch, records, digest, received, late FROM reports WHERE collection = ? AND sender = ? "
@@ -142,12 +124,12 @@ class ReleasedView(DesignView):
     scope = READ
 
     def releases(self) -> list[dict[str, Any]]:
-        """All releases, in order."""
-        return self._read(releases.releases)
+        with self._store.reading() as transaction:
+            return releases.releases(transaction, self.collection)
 
     def release_file(self, number: int) -> bytes:
-        """The file of a release."""
-        return self._read(releases.release_file, number)
+        with self._store.reading() as transaction:
+            return releases.release_file(transaction, self.collection, number)
 
 
 class ExactView(ReleasedView):
@@ -163,90 +145,56 @@ class ExactView(ReleasedView):
             raise RefusalError("forbidden", RELEASES_ALONE)
         return found
 
+    def read(self, question: Callable[..., T], *more: Any) -> T:
+        """What a function finds about the collection in the database."""
+        with self._store.reading() as transaction:
+            return question(transaction, self.collection, *more)
+
     def now(self) -> int:
-        """Milliseconds since 1970."""
         return self._store.now()
-
-    def epochs(self, start: int, finish: int) -> list[Epoch]:
-        """The epochs with some moment of [start, finish)."""
-        return self._read(epochs.epochs_between, start, finish)
-
-    def window(self, start: int, finish: int) -> Window:
-        """The sum of the epochs within [start, finish)."""
-        return self._read(window, start, finish)
 
     def sealed(self) -> ExactView:
         """The same with closed epochs alone: what it shows does not change while somebody looks at it."""
         rules = replace(self.collection.rules, sealed_only=True)
-        return ExactView(self._store, self.collection.with_rules(rules))
+        return ExactView(self._store, replace(self.collection, rules=rules))
 
     def newest_sealed(self) -> int:
         """The end of the newest closed epoch; now, if there is none."""
+        query = "SELECT max(finish) FROM epochs WHERE collection = ? AND sealed IS NOT NULL"
         with self._store.reading() as transaction:
-            row = transaction.one(
-                "SELECT max(finish) FROM epochs WHERE collection = ? AND sealed IS NOT NULL", (self.collection.id,)
-            )
-        return int(row[0]) if row and row[0] is not None else self.now() // 1000
+            newest = transaction.value(query, (self.collection.id,))
+        return self.now() // 1000 if newest is None else int(newest)
 
     def totals(self) -> tuple[int, int, int, int, int | None]:
         """Reports so far, records that may be counted, reports in open epochs, senders, and when the last one sent."""
         sealed = int(self.collection.rules.sealed_only)
         with self._store.reading() as transaction:
-            row = transaction.one(
+            [counts] = transaction.all(
                 "SELECT coalesce(sum(reports), 0), coalesce(sum(CASE WHEN sealed IS NULL AND ? = 1 THEN 0 ELSE records "
                 "END), 0), coalesce(sum(CASE WHEN sealed IS NULL THEN reports ELSE 0 END), 0) FROM epochs "
                 "WHERE collection = ?",
                 (sealed, self.collection.id),
             )
-            who = transaction.one(
+            [(n_senders, latest)] = transaction.all(
                 "SELECT count(*), max(latest) FROM senders WHERE collection = ? AND revoked IS NULL",
                 (self.collection.id,),
             )
-        assert row is not None
-        assert who is not None
-        return int(row[0]), int(row[1]), int(row[2]), int(who[0]), who[1]
-
-    def drifts(self, most: int = 1000) -> list[dict[str, Any]]:
-        """How closed epochs compare with those before them, the newest first."""
-        return self._read(drift.drifts, most)
-
-    def alarms(self, most: int = 1000) -> list[dict[str, Any]]:
-        """Alarms, the newest first."""
-        return self._read(drift.alarms, most)
-
-    def senders(self) -> list[dict[str, Any]]:
-        """All senders, and how much each has sent."""
-        return self._read(senders.senders, self.now())
-
-    def passed_on(self) -> list[dict[str, Any]]:
-        """The outcome of forwarding each closed epoch to the parent."""
-        return self._read(forwarding.forwarded)
-
-    def refusals(self) -> list[dict[str, Any]]:
-        """What was refused and why, the newest first."""
-        with self._store.reading() as transaction:
-            rows = transaction.all(
-                "SELECT s.name, r.kind, r.times, r.latest, r.sentence FROM refusals r LEFT JOIN senders s "
-                "ON s.id = r.sender WHERE r.collection = ? ORDER BY r.latest DESC LIMIT 1000",
-                (self.collection.id,),
-            )
-        names = ("sender", "kind", "times", "latest", "sentence")
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [{**one, "latest": in_iso(one["latest"] / 1000)} for one in found]
+        reports, records, still_open = map(int, counts)
+        return reports, records, still_open, n_senders, latest
 
 
 class AdminView(ExactView):
     """All of a collection, to be changed, too."""
 
     scope = ADMIN
-
-    def __init__(self, store: Store, collection: Collection, actor: str) -> None:
-        super().__init__(store, collection)
-        self.store, self.actor = store, actor
+    store: Store
+    actor: str
 
     @classmethod
     def of(cls, store: Store, token: Token, name: str) -> Self:
-        return cls(store, store.collection(token, name, cls.scope), token.id)
+        found = super().of(store, token, name)
+        found.store, found.actor = store, token.id
+        return found
 
 
 class FirstCollectorView(DesignView):
@@ -255,7 +203,6 @@ class FirstCollectorView(DesignView):
     scope = FIRST
 
     def second_collector(self) -> SecondCollector:
-        """The second collector that this server is."""
         return own_second(self._store, self.collection)
 
 
@@ -270,21 +217,21 @@ class ServerView(View):
         return cls(store)
 
     def waiting(self) -> int:
-        """Jobs that wait for the writer."""
-        return self._store.writer.waiting
+        return self._store.writer.queue.qsize()
 
 
 class ServerAdminView(View):
     """The whole collector, to be changed."""
 
-    def __init__(self, store: Store, actor: str) -> None:
-        super().__init__(store)
-        self.store, self.actor = store, actor
+    store: Store
+    actor: str
 
     @classmethod
     def of(cls, store: Store, token: Token, _name: str) -> Self:
         store.require(token, ADMIN)
-        return cls(store, token.id)
+        found = cls(store)
+        found.store, found.actor = store, token.id
+        return found
 
 
 def reads_exactly(token: Token | None, collection: Collection) -> bool:

@@ -59,6 +59,6 @@ def _require_public(host: str, address: str) -> None:
         inner = ipaddress.IPv4Address(int(found) % 2**32)
     if not found.is_global or found.is_multicast or (inner is not None and not inner.is_global):
         raise OSError(
-            f"the webhook {host} has the address {address}, which is not public: name it with serve --webhook-hosts, "
-            "if alarms may go there"
+            f"the webhook {host} has the address {address}, which is not public: to allow it, list its host and "
+            "port in serve --webhook-hosts"
         )

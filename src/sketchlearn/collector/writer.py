@@ -85,18 +85,16 @@ class Turns:
 
 
 class Group:
-    """The works of one transaction. `finish` functions run once, before the transaction is committed."""
+    """The works of one transaction."""
 
-    def __init__(self, transaction: Transaction, works: Sequence[Work] = ()) -> None:
+    def __init__(self, transaction: Transaction, works: Sequence[Work]) -> None:
         self.transaction, self.works = transaction, works
-        self.finish: list[Callable[[], None]] = []
-        self.shared: dict[Any, Any] = {}  # by works of one kind within the group
+        self.reports: Any = None  # the reports among them (`ReportGroup`), which are looked up and written together
 
-    def finished(self) -> None:
-        """Runs the `finish` functions, so that the next statements see what they write."""
-        pending, self.finish = self.finish, []
-        for function in pending:
-            function()
+    def write_reports(self) -> None:
+        """Writes the reports that were taken so far, so that the next statements see them."""
+        if self.reports is not None:
+            self.reports.write()
 
 
 class Writer:
@@ -104,14 +102,9 @@ class Writer:
 
     def __init__(self, database: Database, forget: Callable[[], None], observe: Callable[[int], None]) -> None:
         self._database, self._forget, self._observe = database, forget, observe
-        self._queue: queue.SimpleQueue[tuple[Work, Waiting] | None] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[tuple[Work, Waiting] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="collector-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """How many works wait."""
-        return self._queue.qsize()
 
     def submit(self, work: Callable[[Group], T]) -> Future[T]:
         """Queues work, which must check everything before it writes; the result comes when it is on disk."""
@@ -121,15 +114,15 @@ class Writer:
 
     def put(self, work: Work, future: Waiting) -> None:
         """Queues work for a future; an event loop is woken once for all of its futures in a transaction."""
-        if self._queue.qsize() >= LONGEST_QUEUE:
+        if self.queue.qsize() >= LONGEST_QUEUE:
             raise RefusalError("busy", "the collector is busy: send it again in a moment", retry_after=2)
-        self._queue.put((work, future))
+        self.queue.put((work, future))
 
     def do(self, work: Callable[[Transaction], T]) -> T:
         """Does work, which is undone as a whole if it fails, and waits until it is on disk."""
 
         def alone(group: Group) -> T:
-            group.finished()
+            group.write_reports()
             with group.transaction.part():
                 return work(group.transaction)
 
@@ -137,16 +130,16 @@ class Writer:
 
     def close(self) -> None:
         """Does what has queued, and ends."""
-        self._queue.put(None)
+        self.queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         ended = False
         while not ended:
-            taken = [self._queue.get()]
+            taken = [self.queue.get()]
             with suppress(queue.Empty):
                 while len(taken) < MOST_IN_GROUP:
-                    taken.append(self._queue.get_nowait())
+                    taken.append(self.queue.get_nowait())
             ended = None in taken
             # From here on, works cannot be cancelled: a result for a cancelled future would end this thread.
             if works := [item for item in taken if item is not None and _is_wanted(item[1])]:
@@ -162,7 +155,7 @@ class Writer:
                         outcomes.append(work(group))
                     except RefusalError as refusal:
                         outcomes.append(refusal)
-                group.finished()
+                group.write_reports()
         except BaseException as error:
             self._forget()
             if len(works) > 1:  # one of them has an unexpected error: each by itself, so that the others are done

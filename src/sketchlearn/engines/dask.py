@@ -55,19 +55,23 @@ def sketch(
     >>> skl.engines.dask.sketch(X, operator)                                        # doctest: +SKIP
     <Sketch of 1,000,000 records: ...>
     """
-    units = {} if unit is None and rows_per_unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
-    return partial.total([tree(collection, operator, nulls=nulls, device=device, **units).compute()], operator)
+    made = tree(collection, operator, nulls=nulls, device=device, unit=unit, rows_per_unit=rows_per_unit)
+    return partial.total([made.compute()], operator)
 
 
-def tree(collection: Any, operator: Operator, *, nulls: str = "error", device: str | None = None, **units: Any) -> Any:
+def tree(
+    collection: Any, operator: Operator, *, unit: str | None = None, rows_per_unit: int | None = None, **options: Any
+) -> Any:
     """The delayed bytes of the sketch: a tree of tasks that merge at most eight partial sketches each."""
     dask = required("dask", "dask")
     text = partial.text_of(operator)
     # One node of the graph: sent once to each worker, and made again if the worker that holds it dies.
     operator_node = dask.delayed(text, name=f"operator-{dask.base.tokenize(text)}", traverse=False)
     sketched, merged = (dask.delayed(task, pure=False, traverse=True) for task in (partial.sketched, partial.merged))
-    parts = _parts_by_unit(collection, operator, **units) if units else partitions(collection, operator)
-    level = [sketched(name, part, operator_node, nulls, device, **units) for name, part in parts]
+    units = {"unit": unit, "rows_per_unit": rows_per_unit}
+    by_unit = any(value is not None for value in units.values())
+    parts = _parts_by_unit(collection, operator, **units) if by_unit else partitions(collection, operator)
+    level = [sketched(name, part, operator_node, **units, **options) for name, part in parts]
     while len(level) > 1:
         groups = [level[first : first + partial.ARITY] for first in range(0, len(level), partial.ARITY)]
         level = [group[0] if len(group) == 1 else merged(group, operator_node) for group in groups]
@@ -173,11 +177,9 @@ def sample(
 def _some_rows(name: str, rows: Any, n: int, seed: int, columns: SchemaColumns | None) -> tuple[int, NDArray[Any]]:
     """The number of rows of a partition, and up to n of them."""
     with partial.refusals_of(name):
-        own = source(rows)
-        found = [block.rows for block in (own if columns is None else own.only(columns)).blocks()]
-    if not found:
+        table = partial.rows_of(rows, columns)
+    if table is None:
         return 0, np.empty((0, 0))
-    table = np.concatenate(found)
     rng = row_chooser(seed)
     return len(table), table if len(table) <= n else table[np.sort(rng.choice(len(table), n, replace=False))]
 

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.core.containers import unpack
 from sketchlearn.core.errors import InvalidValueError
@@ -21,7 +22,8 @@ from sketchlearn.core.limits import FormatError, loading
 from sketchlearn.features.operator import Operator
 from sketchlearn.files.sketches import sums_of
 from sketchlearn.kernels.gpu.driver import DeviceError
-from sketchlearn.rows.schemas.table_schema import read_columns
+from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
+from sketchlearn.rows.source import source
 from sketchlearn.rows.source_base import by_name
 from sketchlearn.rows.units import id_texts
 from sketchlearn.sketch.privacy_unit import PrivacyUnit
@@ -38,7 +40,6 @@ class PartitionError(InvalidValueError):
 
 
 def text_of(operator: Operator) -> str:
-    """The operator as JSON text."""
     if not isinstance(operator, Operator):
         raise TypeError(f"expected an operator, such as design(...) gives, not {type(operator).__name__}")
     return json.dumps(operator.to_json(), sort_keys=True)
@@ -55,23 +56,21 @@ def _drawn(text: str) -> Operator:
     return Operator.from_json(json.loads(text))
 
 
-def sketched(
-    name: str,
-    rows: Any,
-    text: str,
-    nulls: str,
-    device: str | None = None,
-    unit: str | None = None,
-    rows_per_unit: int | None = None,
-) -> bytes:
-    """The sketch of one partition's rows, by one thread, or on the worker's GPUs: engines run one task per core.
+def sketched(name: str, rows: Any, text: str, **options: Any) -> bytes:
+    """The sketch of one partition's rows, with the options of `operator.sketch`.
 
-    All rows of a unit must be in one partition.
+    It is computed by one thread, or on the worker's GPUs, since engines run one task per core. All rows of a unit must
+    be in one partition.
     """
     with refusals_of(name):
-        operator = operator_from(text)
-        units: dict[str, Any] = {"unit": unit, "rows_per_unit": rows_per_unit}
-        return operator.sketch(rows, nulls=nulls, n_jobs=1, device=device, **units).content()
+        return operator_from(text).sketch(rows, n_jobs=1, **options).content()
+
+
+def rows_of(data: Any, columns: SchemaColumns | None) -> NDArray[Any] | None:
+    """All rows as one array, of numbers that a schema makes of them if its columns are given; None without rows."""
+    rows = source(data)
+    found = [block.rows for block in (rows if columns is None else rows.only(columns)).blocks()]
+    return np.concatenate(found) if found else None
 
 
 def texts_of_ids(ids: Any, unit: str) -> Any:
@@ -95,7 +94,6 @@ def check_unit(unit: Any, rows_per_unit: Any, names: Sequence[str], operator: Op
 
 
 def merged(parts: Iterable[bytes], text: str) -> bytes:
-    """The sum of partial sketches."""
     return total(parts, operator_from(text)).content()
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.packages import required
@@ -59,8 +58,8 @@ def sketch(
     >>> skl.engines.spark.sketch(df, operator, columns=["height", "weight"])        # doctest: +SKIP
     <Sketch of 1,000,000 records: ...>
     """
-    text = partial.text_of(operator)
-    table = _as_sql(df)
+    text, table = partial.text_of(operator), _as_sql(df)
+    options: dict[str, Any] = {"nulls": nulls, "device": device, "unit": unit, "rows_per_unit": rows_per_unit}
     if unit is None and rows_per_unit is None:
         names = needed(table.columns, operator, columns)
         selected = _selected(table, names, isinstance(operator.columns, SchemaColumns))
@@ -68,9 +67,7 @@ def sketch(
         others = partial.check_unit(unit, rows_per_unit, table.columns, operator)
         names = needed(table.columns, operator, others if columns is None else columns)
         selected, names = _by_unit(table, names, str(unit)), (*names, str(unit))
-    parts = selected.mapInArrow(
-        lambda rows: _sketch_batches(rows, names, text, nulls, device, unit, rows_per_unit), SCHEMA
-    )
+    parts = selected.mapInArrow(lambda rows: _sketch_batches(rows, names, text, options), SCHEMA)
     functions = required("pyspark.sql.functions", "spark")
     group = functions.floor(functions.col("part") / partial.ARITY).cast("int")
     for _ in range(LEVELS):
@@ -105,11 +102,10 @@ def sample(df: Any, n: int, seed: int, columns: SchemaColumns | None = None) -> 
         names = columns.schema.names
     # Spark keeps the n rows of lowest number in each partition, then the lowest of those: rows from everywhere
     drawn = _selected(table, names, columns is not None).orderBy(functions.rand(seed)).limit(n)
-    rows = source(_run(drawn.toArrow).rename_columns(list(names)))
-    found = [block.rows for block in (rows if columns is None else rows.only(columns)).blocks()]
-    if not found:
+    rows = partial.rows_of(_run(drawn.toArrow).rename_columns(list(names)), columns)
+    if rows is None:
         raise ValueError("the data frame has no rows")
-    return np.concatenate(found), names if columns is None else columns
+    return rows, names if columns is None else columns
 
 
 def _as_sql(df: Any) -> Any:
@@ -165,25 +161,17 @@ def _with_texts(batches: Iterator[Any], unit: str) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays([*batch.columns[:-1], pa.array(texts, pa.string())], names=batch.schema.names)
 
 
-def _sketch_batches(
-    batches: Iterator[Any],
-    names: Sequence[str],
-    text: str,
-    nulls: str,
-    device: str | None,
-    unit: str | None = None,
-    rows_per_unit: int | None = None,
-) -> Iterator[Any]:
+def _sketch_batches(batches: Iterator[Any], names: Sequence[str], text: str, options: dict[str, Any]) -> Iterator[Any]:
     """The sketch of a partition's record batches, computed by an executor."""
     import pyarrow as pa
 
     number = required("pyspark", "spark").TaskContext.get().partitionId()
     named: Any = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
-    if unit is not None:  # rows of units are read twice
-        empty = pa.schema([(name, pa.string() if name == unit else pa.float64()) for name in names])
+    if options["unit"] is not None:  # rows of units are read twice
+        empty = pa.schema([(name, pa.string() if name == options["unit"] else pa.float64()) for name in names])
         held = list(named)
         named = pa.Table.from_batches(held, held[0].schema if held else empty)
-    data = partial.sketched(f"partition {number}", named, text, nulls, device, unit, rows_per_unit)
+    data = partial.sketched(f"partition {number}", named, text, **options)
     yield pa.record_batch({"part": pa.array([number], pa.int32()), "sketch": pa.array([data], pa.binary())})
 
 

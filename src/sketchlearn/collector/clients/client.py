@@ -54,7 +54,6 @@ def report_file(sketch: Sketch, id: str) -> bytes:
 
 
 def path_of(collection: str) -> str:
-    """The path of a collection's routes."""
     return f"/v1/collections/{quote(collection, safe='')}"
 
 
@@ -81,7 +80,7 @@ class Collector:
     def __init__(self, url: str, token: str, *, attempts: int = 5, certificate: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("the URL of a collector is such as https://collector.example.org:8765")
+            raise ValueError("the URL of a collector must look like https://collector.example.org:8765")
         token = token.strip()
         if not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("a token is one word of letters, digits, _ and -")
@@ -114,8 +113,7 @@ class Collector:
         data = sketch if isinstance(sketch, bytes) else report_file(sketch, id)
         kind = "parts" if data.startswith(PART_MAGIC) else "reports"
         path = f"{path_of(collection)}/{kind}/{quote(id, safe='')}"
-        answer: dict[str, Any] = self._json("POST", path, {"time": time}, data, "application/octet-stream")
-        return answer
+        return dict(self._json("POST", path, {"time": time}, data, "application/octet-stream"))
 
     def design(self, collection: str) -> Operator:
         """The design of a collection: the operator to sketch with."""
@@ -151,7 +149,7 @@ class Collector:
         try:
             return json.loads(self.ask(*request))
         except ValueError:
-            raise CollectorError(0, "answer", f"{self.url} does not answer as a collector does") from None
+            raise CollectorError(0, "answer", f"{self.url} did not answer like a collector: check the URL") from None
 
     def ask(
         self,

@@ -74,7 +74,7 @@ class Design:
     def __init__(self, data: bytes) -> None:
         form = json.loads(data)
         if form.get("kind") != KIND or form.get("version") != VERSION:
-            raise ValueError("the design is not one for devices that this client knows")
+            raise ValueError("the design is not a device design that this client can read")
         self.n_features, n_frequencies, self.parts = (
             int(form[name]) for name in ("n_features", "n_frequencies", "parts")
         )
@@ -186,7 +186,8 @@ class Sender:
                 if error.code not in RETRIED:
                     self._spool.refuse(path, reason)
                     return True
-                wait = max(wait, _seconds(error.headers.get("Retry-After")))
+                asked = error.headers.get("Retry-After", "")
+                wait = max(wait, float(asked) if asked.isdecimal() else 0.0)
             except OSError:  # no connection, or lost on the way
                 pass
             else:
@@ -222,10 +223,6 @@ def readings_of(lines: Iterable[str], batch: int) -> Iterator[list[list[float]]]
             found = []
     if found:
         yield found
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isdecimal() else 0.0
 
 
 def _numbers(text: str, n: int) -> list[float]:

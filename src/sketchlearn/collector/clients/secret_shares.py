@@ -16,7 +16,7 @@ import struct
 import time as clock
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,7 @@ MOST_CREDENTIAL_BYTES = 256
 
 def new_private_key() -> bytes:
     """A second collector's private key. With it and what the first collector stores, one sees every report."""
-    found: bytes = _primitives("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw()
-    return found
+    return bytes(_primitives("asymmetric.x25519").X25519PrivateKey.generate().private_bytes_raw())
 
 
 def public_key_of(private_key: bytes) -> str:
@@ -51,8 +50,7 @@ def public_key_of(private_key: bytes) -> str:
     >>> len(public_key_of(new_private_key()))
     64
     """
-    digits: str = _private(private_key).public_key().public_bytes_raw().hex()
-    return digits
+    return str(_private(private_key).public_key().public_bytes_raw().hex())
 
 
 def seal(secret: bytes, public_key: str, bound: bytes) -> bytes:
@@ -65,12 +63,11 @@ def seal(secret: bytes, public_key: str, bound: bytes) -> bytes:
     x25519 = _primitives("asymmetric.x25519")
     try:
         recipient = x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-        sealed: bytes = _hpke().encrypt(secret, recipient, info=bound)
+        return bytes(_hpke().encrypt(secret, recipient, info=bound))
     except (ValueError, TypeError):
         raise ValueError(
             f"a second collector's public key has {2 * KEY_BYTES} hexadecimal digits, not {shortened(public_key)}"
         ) from None
-    return sealed
 
 
 def unseal(sealed: bytes, private_key: bytes, bound: bytes) -> bytes:
@@ -78,15 +75,14 @@ def unseal(sealed: bytes, private_key: bytes, bound: bytes) -> bytes:
     recipient = _private(private_key)
     invalid = (ValueError, required("cryptography.exceptions", "serve").InvalidTag)
     try:
-        secret: bytes = _hpke().decrypt(sealed, recipient, info=bound)
+        return bytes(_hpke().decrypt(sealed, recipient, info=bound))
     except invalid:
         try:
-            secret = _unseal_version_1(sealed, recipient, bound)
+            return _unseal_version_1(sealed, recipient, bound)
         except invalid:
             raise ValueError(
                 "an encrypted seed cannot be opened: it is for another key, belongs to another report, or was changed"
             ) from None
-    return secret
 
 
 def _unseal_version_1(sealed: bytes, recipient: Any, bound: bytes) -> bytes:
@@ -95,22 +91,10 @@ def _unseal_version_1(sealed: bytes, recipient: Any, bound: bytes) -> bytes:
     sender = _primitives("asymmetric.x25519").X25519PublicKey.from_public_bytes(sealed[:KEY_BYTES])
     info = b"sketchlearn sealed seed 1" + sealed[:KEY_BYTES] + recipient.public_key().public_bytes_raw()
     key = hkdf.HKDF(hashes.SHA256(), 32, None, info).derive(recipient.exchange(sender))
-    secret: bytes = _primitives("ciphers.aead").ChaCha20Poly1305(key).decrypt(bytes(12), sealed[KEY_BYTES:], bound)
-    return secret
-
-
-def keystream(seed: bytes, n_bytes: int) -> bytes:
-    """Pseudorandom bytes from a seed of 32 bytes: the stream of ChaCha20."""
-    if len(seed) != SEED_BYTES:
-        raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
-    ciphers = _primitives("ciphers")
-    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(seed, bytes(16)), mode=None)
-    stream: bytes = cipher.encryptor().update(bytes(n_bytes))
-    return stream
+    return bytes(_primitives("ciphers.aead").ChaCha20Poly1305(key).decrypt(bytes(12), sealed[KEY_BYTES:], bound))
 
 
 def new_seed() -> bytes:
-    """A seed from the operating system's secure source."""
     return os.urandom(SEED_BYTES)
 
 
@@ -138,8 +122,25 @@ MOST_NAME = 200
 MOST_INTEGERS = 2**24
 
 
+class LedgerOrNone:
+    """The JSON of a dataclass, whose field `ledger` may be None."""
+
+    ledger: Ledger | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "ledger": None if self.ledger is None else self.ledger.to_json()}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if not isinstance(form, dict) or form.keys() != set(names):
+            raise ValueError(f"its header must have {', '.join(names)}, and nothing else")
+        ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
+        return cls(**{**form, "ledger": ledger})
+
+
 @dataclass(frozen=True)
-class PartHeader:
+class PartHeader(LedgerOrNone):
     """What both collectors know of a report; the encrypted seed is bound to all of it.
 
     Parameters
@@ -166,17 +167,6 @@ class PartHeader:
         whole("integers", self.integers, 2, MOST_INTEGERS)
         if self.ledger is not None:
             _require_one_share(self.ledger)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "ledger": None if self.ledger is None else self.ledger.to_json()}
-
-    @classmethod
-    def from_json(cls, form: Any) -> PartHeader:
-        names = [field.name for field in fields(cls)]
-        if not isinstance(form, dict) or form.keys() != set(names):
-            raise ValueError(f"its header must have {', '.join(names)}, and nothing else")
-        ledger = None if form["ledger"] is None else Ledger.from_json(form["ledger"])
-        return cls(**{**form, "ledger": ledger})
 
     def bound(self) -> bytes:
         """The bytes that the encrypted seed is bound to."""
@@ -308,8 +298,7 @@ def integers_of(sketch: Sketch) -> Words:
         raise ValueError("secure aggregation takes records of weight 1: sketch without weights")
     if sketch.unit is not None:
         raise ValueError(
-            "an exact sketch of units cannot be shared secretly, since its sum would not say whom it protects: release "
-            "shares of noise first"
+            "an exact sketch of privacy units cannot be split into secret shares: add a share of noise first"
         )
     if sketch.ledger is not None:
         _require_one_share(sketch.ledger)
@@ -317,8 +306,11 @@ def integers_of(sketch: Sketch) -> Words:
 
 
 def expanded(seed: bytes, n_integers: int) -> Words:
-    """The share that a seed is expanded to."""
-    return np.frombuffer(keystream(seed, 8 * n_integers), "<u8").astype(np.uint64, copy=False)
+    """The share that a seed is expanded to: the stream of ChaCha20."""
+    ciphers = _primitives("ciphers")
+    cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(seed, bytes(16)), mode=None)
+    stream = cipher.encryptor().update(bytes(8 * n_integers))
+    return np.frombuffer(stream, "<u8").astype(np.uint64, copy=False)
 
 
 def added(vectors: Iterable[Words]) -> Words:
@@ -372,8 +364,8 @@ def hidden_report(
     if rules.get("hidden") != "first":
         raise ValueError(f"the collection {collection} does not use secure aggregation: send sketches as they are")
     sketch = sketch.without_rows()
-    if sketch.units > rules["records_per_report"]:
-        most = rules["records_per_report"]
+    most = rules["records_per_report"]
+    if sketch.units > most:
         raise ValueError(f"a report has at most {most:,} records here, and this one {sketch.units:,}: send several")
     operator: Any = sketch.operator
     if rules["noise_epsilon"] is not None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sketchlearn.collector.collection import Collection
+from sketchlearn.collector import drift, senders
 from sketchlearn.collector.epoch_times import in_iso
-from sketchlearn.collector.epochs import Epoch
-from sketchlearn.collector.page.charts import Bar, bar_chart
-from sketchlearn.collector.page.window_models import HOURS, MOST_CLUSTERS, Choice, WindowClusters, WindowModels
+from sketchlearn.collector.epochs import epochs_between, window
+from sketchlearn.collector.page.window_models import (
+    HOURS,
+    MOST_CLUSTERS,
+    Choice,
+    WindowClusters,
+    WindowModels,
+    chosen,
+    chosen_clusters,
+    window_facts,
+)
 from sketchlearn.collector.refusals import RefusalError
 from sketchlearn.collector.views import ExactView, ReleasedView
 from sketchlearn.files.sketches import from_bytes
@@ -21,8 +30,12 @@ SHOWN_EPOCHS = 48
 SHOWN_DRIFTS = 48
 SHOWN_ALARMS = 5
 SHOWN_RELEASES = 20
+HEIGHT = 110  # pixels of a chart of bars
+HEADROOM = 1.2  # above the highest bar, for the mark of an alarm
+GAP = 0.15  # of a bar's room
 
 Facts = dict[str, Any]
+Section = Callable[[], Facts]
 
 
 @dataclass(frozen=True)
@@ -33,11 +46,6 @@ class ExactPage:
     choice: Choice
     models: WindowModels
 
-    @property
-    def query(self) -> str:
-        """As the query of a link."""
-        return self.choice.query()
-
 
 @dataclass(frozen=True)
 class ReleasedPage:
@@ -47,24 +55,22 @@ class ReleasedPage:
     clusters: int
     models: WindowModels
 
-    @property
-    def query(self) -> str:
-        """As the query of a link."""
-        return f"clusters={self.clusters}"
+
+def sections_of(view: ReleasedView, models: WindowModels, asked: dict[str, str]) -> tuple[str, dict[str, Section]]:
+    """What a reader asked for as the query of a link, and the sections that they see, in order, by their anchors."""
+    if isinstance(view, ExactView):
+        exact = ExactPage(view, chosen(view, asked), models)
+        return exact.choice.query(), {name: partial(facts, exact) for name, facts in SECTIONS.items()}
+    page = ReleasedPage(view, chosen_clusters(view.collection, asked), models)
+    return f"clusters={page.clusters}", {name: partial(facts, page) for name, facts in RELEASED_SECTIONS.items()}
 
 
-def section_names(page: ExactPage | ReleasedPage) -> list[str]:
-    """The sections of a page, in order, by their anchors."""
-    return list(SECTIONS if isinstance(page, ExactPage) else RELEASED_SECTIONS)
-
-
-def section_text(page: ExactPage | ReleasedPage, name: str) -> str:
+def section_text(sections: dict[str, Section], name: str) -> str:
     """One section as markup: its facts in the macro of its name."""
-    if name not in section_names(page):
+    if name not in sections:
         raise RefusalError("not found", "there is no such section")
-    facts = SECTIONS[name](page) if isinstance(page, ExactPage) else RELEASED_SECTIONS[name](page)
     macros = environment().get_template("collector/page/sections.html").module
-    return str(getattr(macros, name)(facts)).strip()
+    return str(getattr(macros, name)(sections[name]())).strip()
 
 
 def moment(time: float | str | None) -> str:
@@ -73,32 +79,53 @@ def moment(time: float | str | None) -> str:
     return "never" if text is None else text[:16].replace("T", " ")
 
 
-def alarms(page: ExactPage) -> Facts:
-    """The newest alarms."""
-    return {"found": page.view.alarms(SHOWN_ALARMS)}
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its time, its value (None where it is not shown), a description, and whether it is an alarm."""
+
+    when: str
+    value: float | None
+    words: str
+    alarm: bool = False
+
+
+def bar_chart(caption: str, bars: Sequence[Bar], level: float | None = None) -> Facts:
+    """Bars over time as SVG, with a line at a level; places are in percent of the width, to fit any screen."""
+    values = [bar.value for bar in bars if bar.value is not None]
+    top = HEADROOM * max([*values, level or 0.0], default=0.0) or 1.0
+    room = 100 / max(1, len(bars))
+    drawn = []
+    for i, bar in enumerate(bars):
+        height = 6.0 if bar.value is None else max(1.0, HEIGHT * bar.value / top)
+        place = {
+            "x": f"{room * (i + GAP / 2):.3f}",
+            "width": f"{room * (1 - GAP):.3f}",
+            "y": f"{HEIGHT - height:.2f}",
+            "height": f"{height:.2f}",
+            "middle": f"{room * (i + 0.5):.3f}",
+            "mark": f"{max(12.0, HEIGHT - height - 4):.1f}",
+        }
+        style = "bar unknown" if bar.value is None else "bar alarm" if bar.alarm else "bar"
+        drawn.append({**vars(bar), "style": style, **place})
+    label = f"{caption}: {len(bars)} bars" + (f", from {bars[0].when} to {bars[-1].when}" if bars else "")
+    ends = [bar.when for bar in (bars if len(bars) < 2 else (bars[0], bars[-1]))]
+    at = None if level is None else f"{HEIGHT - HEIGHT * level / top:.2f}"
+    return {"caption": caption, "label": label, "height": HEIGHT, "bars": drawn, "level": at, "ends": ends}
 
 
 def arrivals(page: ExactPage) -> Facts:
-    """Reports and records by epoch."""
     view, what = page.view, page.view.collection.rules.epoch
-    epochs = view.epochs(0, view.now() // 1000 + 1)[-SHOWN_EPOCHS:]
-    charts = {}
-    if epochs:
-        states = ("" if epoch.closed is not None else ", still open" for epoch in epochs)
-        reports = [
-            Bar(moment(epoch.start), float(epoch.reports), f"{epoch.reports:,}{state}")
-            for epoch, state in zip(epochs, states, strict=True)
-        ]
-        records = [_records_bar(epoch, view.collection) for epoch in epochs]
-        charts["Reports"] = bar_chart(f"Reports of each {what}", reports)
-        charts["Records"] = bar_chart(f"Records of each {what}", records)
+    epochs = view.read(epochs_between, 0, view.now() // 1000 + 1)[-SHOWN_EPOCHS:]
+    reports, records = [], []
+    for epoch in epochs:
+        when, hidden = moment(epoch.start), epoch.why_hidden(view.collection)
+        state = "" if epoch.closed is not None else ", still open"
+        reports.append(Bar(when, float(epoch.reports), f"{epoch.reports:,}{state}"))
+        shown = (None, f"not shown: {hidden}") if hidden else (epoch.records, f"{epoch.records:,}")
+        records.append(Bar(when, *shown))
+    bars = {"Reports": reports, "Records": records} if epochs else {}
+    charts = {unit: bar_chart(f"{unit} of each {what}", found) for unit, found in bars.items()}
     return {"texts": live_texts(view), "charts": charts}
-
-
-def _records_bar(epoch: Epoch, collection: Collection) -> Bar:
-    hidden = epoch.why_hidden(collection)
-    when = moment(epoch.start)
-    return Bar(when, None, f"not shown: {hidden}") if hidden else Bar(when, epoch.records, f"{epoch.records:,}")
 
 
 def live_texts(view: ExactView) -> dict[str, str]:
@@ -114,9 +141,8 @@ def live_texts(view: ExactView) -> dict[str, str]:
     }
 
 
-def senders(page: ExactPage) -> Facts:
-    """Senders that are silent for too long."""
-    found = page.view.senders()
+def silent_senders(page: ExactPage) -> Facts:
+    found = page.view.read(senders.senders, page.view.now())
     silent = sorted((one for one in found if one["silent"]), key=lambda one: one["latest"] or "")
     return {"silent": silent, "n": len(found), "after": _duration(page.view.collection.rules.silent_seconds)}
 
@@ -129,9 +155,8 @@ def _duration(seconds: int) -> str:
 
 
 def clusters(page: ExactPage) -> Facts:
-    """The clusters of the chosen window, against the window before."""
     choice, view, name = page.choice, page.view.sealed(), page.view.collection.name
-    found = view.window(choice.start, choice.finish)
+    found = view.read(window, choice.start, choice.finish)
     facts: Facts = {
         "choice": choice,
         "links": {span: choice.query(**{"window": span, "from": "", "to": ""}) for span in HOURS},
@@ -143,7 +168,7 @@ def clusters(page: ExactPage) -> Facts:
     }
     if found.sketch is None:
         return facts | {"state": "nothing", "shown": None}
-    before = view.window(*choice.before).sketch
+    before = view.read(window, 2 * choice.start - choice.finish, choice.start).sketch
     learned = page.models.get(name, choice.span, found.sketch, before, choice.clusters)
     latest = page.models.latest(name, choice.span, choice.clusters) if learned is None and choice.span else None
     return facts | _learned(learned, latest)
@@ -153,17 +178,13 @@ def _learned(learned: WindowClusters | Exception | None, latest: WindowClusters 
     """What is known of clusters: those that were learned, or a problem; None while they are being learned."""
     if isinstance(learned, Exception):
         return {"state": "problem", "problem": str(learned), "shown": None}
-    facts, shown = None, learned or latest
-    if shown is not None:
-        from sketchlearn.collector.page.cluster_section import window_facts  # takes seconds to import
-
-        facts = window_facts(shown)
+    shown = learned or latest
+    facts = None if shown is None else window_facts(shown)
     return {"state": "pending" if learned is None else "learned", "shown": facts}
 
 
-def drift(page: ExactPage) -> Facts:
-    """How each epoch compared with those before it."""
-    found = page.view.drifts(SHOWN_DRIFTS)
+def drift_chart(page: ExactPage) -> Facts:
+    found = page.view.read(drift.drifts, SHOWN_DRIFTS)
     known = [one for one in reversed(found) if one["p_value"] is not None]
     bars = []
     for one in known:
@@ -177,8 +198,7 @@ def drift(page: ExactPage) -> Facts:
 
 
 def privacy(page: ExactPage) -> Facts:
-    """What was spent: the ledger of the window's reports, and private releases."""
-    sketch = page.view.sealed().window(page.choice.start, page.choice.finish).sketch
+    sketch = page.view.sealed().read(window, page.choice.start, page.choice.finish).sketch
     return {"rules": page.view.collection.rules, "sketch": sketch, **_releases_of(page.view)}
 
 
@@ -196,7 +216,6 @@ def releases(page: ReleasedPage) -> Facts:
 
 
 def released_clusters(page: ReleasedPage) -> Facts:
-    """The clusters of the newest release."""
     made = page.view.releases()
     facts: Facts = {"choice": None, "release": made[-1] if made else None}
     if not made:
@@ -210,18 +229,16 @@ def released_name(collection: str) -> str:
     return f"{collection}/releases"
 
 
-def refused(page: ExactPage) -> Facts:
-    """What was refused and why."""
-    return {"found": page.view.refusals()}
-
-
 #: the sections of a page, in order, by their anchors
 SECTIONS: dict[str, Callable[[ExactPage], Facts]] = {
-    one.__name__: one for one in (alarms, arrivals, clusters, drift, senders, privacy, refused)
+    "alarms": lambda page: {"found": page.view.read(drift.alarms, SHOWN_ALARMS)},
+    "arrivals": arrivals,
+    "clusters": clusters,
+    "drift": drift_chart,
+    "senders": silent_senders,
+    "privacy": privacy,
+    "refused": lambda page: {"found": page.view.read(senders.refusals)},
 }
 
 #: those of a page of private releases
-RELEASED_SECTIONS: dict[str, Callable[[ReleasedPage], Facts]] = {
-    "releases": releases,
-    "clusters": released_clusters,
-}
+RELEASED_SECTIONS: dict[str, Callable[[ReleasedPage], Facts]] = {"releases": releases, "clusters": released_clusters}
