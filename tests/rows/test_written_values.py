@@ -369,7 +369,7 @@ def test_rows_that_a_schema_cannot_read_are_refused_or_empty(folder):
         (["merge", "a.sketch", "--delimiter", ";"], "No such option: --delimiter; it belongs to sketchlearn schema"),
         (["sketch", "no.csv", "--encoding", "cp1252", "--design", "design.json", "-o", "x"], "all 2 rows lack a value"),
         (["design", "no.csv", "--encoding", "cp1252", "-k", 2, "--schema", "schema.json", "-o", "x"],
-         "every row has values that are missing or cannot be read (2 in column 'größe'): let those columns say so"),
+         "every row has values that are missing or cannot be read (2 in column 'größe'): give those columns missing: indicate"),
     ],
 )  # fmt: skip
 def test_the_command_line_names_the_remedy(arguments, message, folder):

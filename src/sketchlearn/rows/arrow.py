@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sketchlearn.core.errors import either
 from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.rows.schemas.text import text_of
-from sketchlearn.rows.source_base import Floats, reading
-from sketchlearn.rows.tables import Columns, Table, picked, some_positions
+from sketchlearn.rows.source_base import Columns, Floats, Table, picked, reading, some_positions
 
 Open = Callable[[list[str], int], Iterator[Any]]
 

@@ -21,15 +21,19 @@ from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
 from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.schemas.text import DECIMALS, DOUBTFUL, has_groups, number_in_groups, numbers_in_groups
-from sketchlearn.rows.source_base import Block, Floats, Source, check_width, reading
-from sketchlearn.rows.tables import (
+from sketchlearn.rows.source_base import (
+    Block,
     ColumnChoice,
     Columns,
+    Floats,
+    Source,
     Table,
+    check_width,
     chosen_columns,
     decompressed,
     is_compressed,
     positions_of,
+    reading,
 )
 
 DELIMITERS = {

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.rows.arrow import Arrow, duckdb_batches, floats_of, library, pyarrow, quoted, remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array, is_missing
-from sketchlearn.rows.source_base import Floats, listed, reading
-from sketchlearn.rows.tables import Columns, Table
+from sketchlearn.rows.source_base import Columns, Floats, Table, listed, reading
 
 MOST_ROWS = 1 << 14  # Rows that are fetched at a time: Python's values need ten times the memory of numbers.
 KINDS_FROM_ROWS = 1000  # Rows from which the types of columns are inferred.

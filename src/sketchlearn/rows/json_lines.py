@@ -11,8 +11,7 @@ from typing import Any
 from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.rows.arrow import ArrowFile, pyarrow, remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array
-from sketchlearn.rows.source_base import reading
-from sketchlearn.rows.tables import Columns, decompressed, other_columns
+from sketchlearn.rows.source_base import Columns, decompressed, other_columns, reading
 
 PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
 CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")

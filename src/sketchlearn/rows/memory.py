@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 from sketchlearn.kernels.gpu.rows import device_rows, downloaded, gathered
 from sketchlearn.rows.arrow import remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array, what_cells_hold
-from sketchlearn.rows.source_base import GATHERED_BYTES, Floats, inside, listed, reading
-from sketchlearn.rows.tables import Columns, IndexedTable, Table, some_positions
+from sketchlearn.rows.source_base import (
+    GATHERED_BYTES,
+    Columns,
+    Floats,
+    IndexedTable,
+    Table,
+    inside,
+    listed,
+    reading,
+    some_positions,
+)
 
 KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 BRAIN_FLOAT = "bfloat16"  # the name of the type that packages such as ml_dtypes add to NumPy's

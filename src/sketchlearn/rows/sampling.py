@@ -10,9 +10,16 @@ from itertools import chain
 import numpy as np
 
 from sketchlearn.core.progress import showing_progress
-from sketchlearn.rows.joined import MOST_SAMPLED_PARTS, Joined
-from sketchlearn.rows.source_base import Block, Floats, Source, check_width, listed
-from sketchlearn.rows.tables import nothing_left
+from sketchlearn.rows.source_base import (
+    MOST_SAMPLED_PARTS,
+    Block,
+    Floats,
+    Joined,
+    Source,
+    check_width,
+    listed,
+    nothing_left,
+)
 
 
 def sample(

@@ -11,13 +11,11 @@ import numpy as np
 from sketchlearn.kernels.gpu.rows import DeviceRows, is_on_gpu
 from sketchlearn.rows.arrow import arrow_table, is_arrow
 from sketchlearn.rows.csv import Dialect
-from sketchlearn.rows.joined import Joined
 from sketchlearn.rows.memory import Array, Frame, OnGpu, Sparse, is_frame, is_sparse
 from sketchlearn.rows.paths import READERS, files_of, is_path, read_file
 from sketchlearn.rows.schemas.proposal import proposed_schema
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
-from sketchlearn.rows.source_base import NULLS, Source
-from sketchlearn.rows.tables import ColumnChoice, Table, Tabular, no_names, tabular
+from sketchlearn.rows.source_base import NULLS, ColumnChoice, Joined, Source, Table, Tabular, no_names, tabular
 
 __all__ = ["Source", "gpu_rows", "is_array", "register_reader", "schema", "source"]
 

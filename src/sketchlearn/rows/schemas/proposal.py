@@ -46,8 +46,7 @@ from sketchlearn.rows.schemas.text import (
     moment_of,
     number_of,
 )
-from sketchlearn.rows.source_base import Source
-from sketchlearn.rows.tables import no_names
+from sketchlearn.rows.source_base import Source, no_names
 
 MOST_CATEGORIES = 50  # Text with more different words is not proposed as a category.
 RAREST_CATEGORY = 0.005  # Proportion of the rows below which a value counts as other.
