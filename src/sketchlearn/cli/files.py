@@ -134,13 +134,13 @@ def schema_from(path: str) -> Schema:
 
 def rows_from(paths: list[str], **arguments: Any) -> Source:
     """The rows of files, or of standard input, with arguments of `source`; says what was assumed of them."""
-    from sketchlearn.rows.csv import csv_stream
+    from sketchlearn.rows.csv import CsvStream
     from sketchlearn.rows.source import source
 
     if paths == [STANDARD]:
         if "schema" in arguments:
             raise misused("--schema needs files: save standard input to one first")
-        rows: Source = csv_stream(sys.stdin.buffer, **arguments)
+        rows: Source = CsvStream(sys.stdin.buffer, **arguments)
     else:
         rows = source(paths if len(paths) > 1 else paths[0], **arguments)
     remarks_said_once()(rows.remarks)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
-from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
+from sketchlearn.rows.arrow import ArrowFile, pyarrow
 from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.schemas.text import DECIMALS, DOUBTFUL, has_groups, number_in_groups, numbers_in_groups
@@ -337,9 +337,7 @@ class Csv(ArrowFile):
             yield raw
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
-        names = [self.fields[position] for position in chosen]
-        pieces = self._as_raw_text(chosen)._pieces(names, n_rows, rng) if self._in_pieces else None
-        return None if pieces is None else raw_columns(pieces, names)
+        return ArrowFile.raw_some(self._as_raw_text(chosen), chosen, n_rows, rng) if self._in_pieces else None
 
     def _as_raw_text(self, chosen: Columns) -> Csv:
         """The same file as text: the schema decides what words mean, also which of them are missing values."""
@@ -353,7 +351,7 @@ class Csv(ArrowFile):
 
         found = copy.copy(self)
         found.grouped = frozenset()
-        found.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        found.column_types = dict.fromkeys(self.names_of(chosen), pa.string())
         return found
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
@@ -362,9 +360,7 @@ class Csv(ArrowFile):
         if not self._in_pieces:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
             return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
-        names = [self.fields[position] for position in chosen]
-        pieces = self._pieces(names, n_rows, rng)
-        return None if pieces is None else np.concatenate([floats_of(p, names, np.dtype(np.float64)) for p in pieces])
+        return super().some(chosen, n_rows, rng)
 
     @property
     def _in_pieces(self) -> bool:
@@ -376,8 +372,7 @@ class Csv(ArrowFile):
         """Whether the file can be read from any place."""
         return not is_compressed(self.path) and self.encoding is None
 
-    def _pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
-        """Arrow tables of random rows from all over the file; None if records cannot be found in some place."""
+    def pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
         pieces = [self._piece(names, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
         return None if any(piece is None for piece in pieces) else pieces
 
@@ -513,39 +508,34 @@ STREAM_BYTES = 1 << 22  # Bytes that are read from a stream at once, if as many 
 PLACE = "standard input"
 
 
-def csv_stream(
-    stream: BinaryIO,
-    *,
-    columns: Sequence[Any] | None = None,
-    nulls: str = "error",
-    exclude: Sequence[Any] = (),
-    numeric_only: bool = False,
-    **dialect: Any,
-) -> CsvStream:
-    """CSV on a stream, with the arguments of `source`; the others are those of a `Dialect`.
-
-    >>> import io
-    >>> rows = csv_stream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
-    >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
-    (('size',), [[[1.5], [2.0]]])
-    """
-    return CsvStream(stream, ColumnChoice(columns, exclude, numeric_only), nulls, Dialect(**dialect))
-
-
 class CsvStream(Source):
     """CSV on a stream, read once: whatever has arrived is a block, so that a slow writer gets answers.
 
     Arrow's reader cannot do that: it waits for five reads before it gives the first batch. A first line of numbers
     alone is a row; otherwise it names the columns. The delimiter is inferred from the lines that have arrived, the
-    decimal point from the first rows.
+    decimal point from the first rows. The arguments are those of `source`, and of a `Dialect`.
+
+    >>> import io
+    >>> rows = CsvStream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
+    >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
+    (('size',), [[[1.5], [2.0]]])
     """
 
     replayable = False
-    in_utf_8: Callable[[bytes], bytes] | None
+    in_utf_8: Callable[[bytes], bytes] | None = None  # chosen by the first bytes
 
-    def __init__(self, stream: BinaryIO, choice: ColumnChoice, nulls: str, dialect: Dialect) -> None:
-        self.stream, self.nulls, self.held, self.ended = stream, nulls, b"", False
-        self.dialect, self.in_utf_8 = dialect, None  # a function, chosen by the first bytes
+    def __init__(
+        self,
+        stream: BinaryIO,
+        *,
+        columns: Sequence[Any] | None = None,
+        nulls: str = "error",
+        exclude: Sequence[Any] = (),
+        numeric_only: bool = False,
+        **stated: Any,
+    ) -> None:
+        choice, dialect = ColumnChoice(columns, exclude, numeric_only), Dialect(**stated)
+        self.stream, self.nulls, self.held, self.ended, self.dialect = stream, nulls, b"", False, dialect
         least_lines = 2 if choice.numeric_only else 1  # names alone do not show which columns are numeric
         while self.held.count(b"\n") < least_lines and not self.ended:
             self._take()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.rows.arrow import Arrow, duckdb_batches, floats_of, library, pyarrow, quoted, remedy_for
+from sketchlearn.rows.arrow import Arrow, duckdb_batches, library, pyarrow, quoted, remedy_for, stacked
 from sketchlearn.rows.schemas.cell_values import arrow_array, is_missing
 from sketchlearn.rows.source_base import Columns, Floats, Table, listed, reading
 
@@ -170,7 +170,7 @@ class DuckDb(Arrow):
             yield from self._query(base, names, "", n_rows)
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        names, kind = [self.fields[position] for position in chosen], self.row_type(chosen)
+        names = self.names_of(chosen)
         with reading(self.path), self._open() as base:
             try:
                 ((last,),) = base.execute(f"SELECT max(rowid) FROM {self.table}").fetchall()
@@ -179,8 +179,7 @@ class DuckDb(Arrow):
             if last is None or "rowid" in self.fields:
                 return None
             wanted = some_rows("rowid", 0, last, n_rows, rng)
-            parts = [floats_of(batch, names, kind) for batch in self._query(base, names, wanted, n_rows)]
-        rows: Floats = np.concatenate(parts) if parts else np.empty((0, len(names)))
+            rows = stacked(self._query(base, names, wanted, n_rows), names, self.row_type(chosen))
         return rows if len(rows) >= min(n_rows, last + 1) // 2 else None
 
     def _query(self, base: Any, names: list[str], wanted: str, n_rows: int) -> Iterator[Any]:

@@ -13,10 +13,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow, remedy_for
+from sketchlearn.rows.arrow import Ipc, JsonLines, Parquet, pyarrow, remedy_for
 from sketchlearn.rows.csv import NUMBER, Csv, Dialect
 from sketchlearn.rows.databases import DuckDb, Excel, Sqlite
-from sketchlearn.rows.json_lines import JsonLines
 from sketchlearn.rows.memory import npy, npz
 from sketchlearn.rows.source_base import CODECS, Columns, DerivedTable, Floats, Table
 

@@ -7,13 +7,13 @@ import io
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -562,7 +562,7 @@ class EncodedTable(DerivedTable):
         if raw is not None:
             return self._encoded(raw, chosen, Counter())
         found = SmallestKeys(n_rows, np.empty((0, len(chosen))), rng)
-        with row_bar(self, progress_shown(), "sampling") as advance:
+        with row_bar(self.table, progress_shown(), "sampling") as advance:
             for chunk in self._counted(chosen, rows_per_block(self.n_columns), Counter()):
                 found.add(chunk)
                 advance(len(chunk))
@@ -670,22 +670,6 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
         if not 0 <= position < n_columns:
             raise ValueError(f"there is no column {position}: the columns of {place} are 0 to {n_columns - 1}")
     return positions
-
-
-Chunk = TypeVar("Chunk", bound=Sized)
-
-
-def picked(
-    chunks: Iterable[Chunk], which: NDArray[np.int64], take: Callable[[Chunk, NDArray[np.int64]], Chunk]
-) -> Iterator[Chunk]:
-    """The rows at these positions, in ascending order, chunk by chunk, to the last of them."""
-    start = done = 0
-    for chunk in chunks:
-        upto = int(np.searchsorted(which, start + len(chunk)))
-        yield take(chunk, which[done:upto] - start)
-        start, done = start + len(chunk), upto
-        if done == len(which):
-            return
 
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # the names that pyarrow has for them

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -209,8 +210,7 @@ class _Ids:
         if len(digests) < n:
             raise ValueError(f"there are fewer ids ({self.unit}) than rows: give one per row")
         if missing[:n].any():
-            number = block.start + int(np.argmax(missing)) - block.before
-            where = f"row {number}" + (f" of {block.place}" if block.place else "")
+            where = replace(block, numbers=None).name(int(np.argmax(missing)))
             raise ValueError(
                 f"{where}: the id in {self.unit!r} is missing, and every row needs one: fill it, or drop such rows"
             )
