@@ -279,7 +279,7 @@ FIXED = skl.Schema([Number("a"), Category("c", ["x", "y"])])
     ("use", "message"),
     [
         (lambda: skl.schema(PLAIN.set_axis([0, 1], axis=1)), "these rows have none: give a data frame or table whose"),
-        (lambda: skl.SketchKMeans(2, schema=FIXED).fit(np.zeros((9, 2))), r"names of columns \(a, c\), and these rows"),
+        (lambda: skl.SketchKMeans(2, schema=FIXED).fit(np.zeros((9, 2))), r"their names \(a, c\), but these rows"),
         (lambda: skl.SketchKMeans(2, schema="auto").fit(PLAIN.to_numpy()), "give a data frame and a schema"),
         (
             lambda: skl.source(PLAIN.assign(c=None), schema=FIXED) and fitted(PLAIN.assign(c=None)),
@@ -287,8 +287,8 @@ FIXED = skl.Schema([Number("a"), Category("c", ["x", "y"])])
         ),
         (lambda: skl.design(PLAIN.assign(a="?"), n_components=2, schema=FIXED), r"every row .*40 in column 'a'"),
         (lambda: skl.design(skl.source(PLAIN[["a"]] * np.nan, nulls="drop"), n_components=2), "fill them, or read"),
-        (lambda: fitted(PLAIN).predict(np.zeros((3, 2))), r"names of columns \(a, c\), and these rows have none"),
-        (lambda: fitted(PLAIN).predict(PLAIN.set_axis([0, 1], axis=1)), "names that are text"),
+        (lambda: fitted(PLAIN).predict(np.zeros((3, 2))), r"their names \(a, c\), but these rows have none"),
+        (lambda: fitted(PLAIN).predict(PLAIN.set_axis([0, 1], axis=1)), "column names are text"),
     ],
 )
 def test_refusals_name_the_remedy(use, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from abc import abstractmethod
@@ -13,30 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.errors import InvalidValueError, either
-from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, arrow_array, remedy_for_cells
+from sketchlearn.core.errors import InvalidValueError
+from sketchlearn.rows.lazy_pyarrow import ipc, json_reader, pa, parquet
+from sketchlearn.rows.schemas.cell_values import arrow_array
 from sketchlearn.rows.schemas.text import text_of
-from sketchlearn.rows.source_base import Columns, Floats, Table, decompressed, other_columns, reading, some_positions
+from sketchlearn.rows.source_base import (
+    Columns,
+    Floats,
+    Table,
+    decompressed,
+    other_columns,
+    reading,
+    remedy_for,
+    some_positions,
+)
 
 Open = Callable[[list[str], int], Iterator[Any]]
 
 #: Arrow types whose values float32 holds exactly, and others that are numbers
 NARROW = ("halffloat", "float", "int8", "int16", "uint8", "uint16", "bool", "null")
 WIDE = ("double", "int32", "int64", "uint32", "uint64")
-
-
-def library(what: str, module: str, extra: str) -> Any:
-    """Imports a library, or raises an error that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        raise ImportError(f"reading {what} needs {package}: pip install 'sketchlearn[{extra}]'") from None
-
-
-def pyarrow(what: str, module: str = "pyarrow") -> Any:
-    """Imports pyarrow, or raises an error that says how to install it."""
-    return library(what, module, "arrow")
 
 
 class Arrow(Table):
@@ -55,12 +50,9 @@ class Arrow(Table):
     def open_batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
         """Batches of at least these columns, of any number of rows; it is called once if `replayable` is False."""
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         kind = self.types[position]
-        if _float_type(kind) is not None:
-            return None
-        word = _word(kind)
-        return f"{word} ({kind})", remedy_for(word)
+        return f"{_word(kind)} ({kind})" if _float_type(kind) is None else None
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         names, kind = self.names_of(chosen), self.row_type(chosen)
@@ -68,7 +60,6 @@ class Arrow(Table):
             yield floats_of(batch, names, kind)
 
     def _small_batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
-        """Batches of at least these columns, of at most n_rows rows."""
         for batch in self.open_batches(names, n_rows):
             for first in range(0, batch.num_rows, n_rows):
                 yield batch.slice(first, n_rows)
@@ -133,8 +124,6 @@ class ArrowTable(Arrow):
 
 def picked(batches: Iterable[Any], which: NDArray[np.int64]) -> Iterator[Any]:
     """The rows at these positions, in ascending order, as a table for each batch up to the last of them."""
-    import pyarrow as pa
-
     start = done = 0
     for batch in batches:
         upto = int(np.searchsorted(which, start + batch.num_rows))
@@ -148,19 +137,8 @@ def picked(batches: Iterable[Any], which: NDArray[np.int64]) -> Iterator[Any]:
 
 def raw_columns(tables: Iterable[Any], names: list[str]) -> dict[str, Any]:
     """Columns of tables, one below the other, each as one Arrow array."""
-    import pyarrow as pa
-
     whole = pa.concat_tables(tables).unify_dictionaries()
     return {name: pa.concat_arrays(whole.column(name).chunks or [pa.array([], whole[name].type)]) for name in names}
-
-
-def remedy_for(word: str) -> str:
-    """What the user can do about a column of text, dates or the like instead of numbers."""
-    if word in ("text", "categories", "dates", "times"):
-        return f"encode it with a schema ({either('skl.schema', 'sketchlearn schema')})"
-    if word in (*NO_SINGLE_VALUES.values(), "maps"):
-        return remedy_for_cells(word)
-    return "convert it to float"
 
 
 def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
@@ -205,7 +183,6 @@ def is_arrow(data: Any) -> bool:
 
 
 def arrow_table(data: Any) -> Arrow:
-    """The table of Arrow data."""
     home, name = type(data).__module__.partition(".")[0], type(data).__name__
     if home == "polars":
         return _polars(data, name)
@@ -213,7 +190,6 @@ def arrow_table(data: Any) -> Arrow:
         return _duckdb(data)
     if home == "pyarrow":
         return _pyarrow(data)
-    pa = pyarrow(f"a {name}")
     if not hasattr(data, "__arrow_c_stream__"):
         return _pyarrow(pa.record_batch(data))
     try:
@@ -223,8 +199,6 @@ def arrow_table(data: Any) -> Arrow:
 
 
 def _pyarrow(data: Any) -> Arrow:
-    import pyarrow as pa
-
     if isinstance(data, pa.Table):
         return ArrowTable(data)
     if isinstance(data, pa.RecordBatch):
@@ -243,7 +217,6 @@ def _pyarrow(data: Any) -> Arrow:
 
 
 def _polars(data: Any, name: str) -> Arrow:
-    pa = pyarrow(f"a polars {name}")
     if name == "DataFrame":
         return ArrowTable(pa.table(data))
     if name != "LazyFrame":
@@ -257,8 +230,6 @@ def _polars(data: Any, name: str) -> Arrow:
 
 
 def _duckdb(relation: Any) -> Arrow:
-    pa = pyarrow("a DuckDB relation")
-
     def run(names: list[str], n_rows: int) -> Iterator[Any]:
         return duckdb_batches(relation.project(", ".join(map(quoted, names))), n_rows)
 
@@ -266,7 +237,6 @@ def _duckdb(relation: Any) -> Arrow:
 
 
 def duckdb_batches(relation: Any, n_rows: int) -> Iterator[Any]:
-    """The record batches of a relation of DuckDB."""
     # before DuckDB 1.4 it was called fetch_arrow_reader
     reader = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_arrow_reader
     yield from reader(n_rows)
@@ -289,7 +259,6 @@ def _float_type(kind: Any) -> np.dtype[Any] | None:
 
 
 def _word(kind: Any) -> str:
-    """An Arrow type in words."""
     starts = {
         "string": "text", "large_string": "text", "utf8": "text", "binary": "bytes", "large_binary": "bytes",
         "fixed_size_binary": "bytes", "date": "dates", "timestamp": "times", "time": "times of day",
@@ -339,7 +308,6 @@ class Ipc(ArrowFile):
     """A file in Arrow's format: with an index (also called Feather), or a stream."""
 
     def __init__(self, path: Path) -> None:
-        ipc = pyarrow(str(path), "pyarrow.ipc")
         with reading(path), path.open("rb") as file:
             self.indexed = file.read(len(INDEXED_MAGIC)) == INDEXED_MAGIC
             file.seek(0)
@@ -347,10 +315,8 @@ class Ipc(ArrowFile):
             super().__init__(path, reader.schema)
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
-        from pyarrow import OSFile, ipc
-
         # not memory-mapped: a file that is cut short while it is mapped ends the process
-        with OSFile(str(self.path)) as file:
+        with pa.OSFile(str(self.path)) as file:
             if self.indexed:
                 reader = ipc.open_file(file)
                 yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -369,7 +335,6 @@ class Parquet(ArrowFile):
 
     @staticmethod
     def _open(path: Path) -> Any:
-        parquet = pyarrow(str(path), "pyarrow.parquet")
         # one row group may hold the whole file: with a buffer, its pages are read as they are needed
         return parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
@@ -416,7 +381,6 @@ class JsonLines(ArrowFile):
     """
 
     def __init__(self, path: Path) -> None:
-        pa = pyarrow(str(path))
         with reading(path), decompressed(path) as stream:
             first = next(_whole_lines(stream), b"")
             if not first:
@@ -425,14 +389,11 @@ class JsonLines(ArrowFile):
         fields = [field.with_type(pa.float64()) if str(field.type) in JSON_NUMBERS else field for field in found]
         super().__init__(path, pa.schema(fields))
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
-        if self.fields[position] in self.mixed:
-            return "values of several kinds", remedy_for("text")
-        return super().not_numbers(position)
+    def not_numbers(self, position: int) -> str | None:
+        mixed = self.fields[position] in self.mixed
+        return "values of several kinds" if mixed else super().not_numbers(position)
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
-        import pyarrow as pa
-
         self.bytes_read = 0
         wanted = set(names or self.fields[:1])  # without any field, rows would not be counted
         schema = pa.schema([field for field in self.schema if field.name in wanted])
@@ -444,9 +405,7 @@ class JsonLines(ArrowFile):
                     found = CHANGED_TYPE.match(str(error))
                     if found is None:
                         raise
-                    problem = (
-                        f"{self.place}: column {found[1]!r} holds something else than numbers after its first values"
-                    )
+                    problem = f"{self.place}: column {found[1]!r} holds values other than numbers after its first ones"
                     raise InvalidValueError(problem, f"{remedy_for('text')}, or {other_columns()}") from None
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
@@ -460,8 +419,6 @@ class JsonLines(ArrowFile):
 
 def _inferred(lines: bytes) -> tuple[Any, frozenset[str]]:
     """Infers fields and types from lines, and which fields have values of several kinds, which pyarrow refuses."""
-    import pyarrow as pa
-
     try:
         return _parsed(lines).schema, frozenset()
     except ValueError as error:
@@ -484,13 +441,10 @@ def _json_objects(lines: bytes) -> list[dict[str, Any]]:
 
 
 def _parsed(lines: bytes, schema: Any = None) -> Any:
-    import pyarrow as pa
-    from pyarrow import json as reader
-
-    return reader.read_json(
+    return json_reader.read_json(
         pa.BufferReader(lines),
-        read_options=reader.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-        parse_options=reader.ParseOptions(
+        read_options=json_reader.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=json_reader.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
         ),
     )

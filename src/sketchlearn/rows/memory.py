@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.kernels.gpu.rows import device_rows, downloaded, gathered
-from sketchlearn.rows.arrow import remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array, what_cells_hold
 from sketchlearn.rows.source_base import (
     GATHERED_BYTES,
@@ -111,7 +110,7 @@ class Frame(IndexedTable):
         self.n_rows, self.n_columns = frame.shape
         self.types = list(frame.dtypes)
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         kind = self.types[position]
         if _column_type(kind) is not None:
             return None
@@ -119,7 +118,7 @@ class Frame(IndexedTable):
         word = "text" if "str" in str(kind) else word
         if kind.kind == "O" and (odd := what_cells_hold(map(type, self.frame.iloc[:, position]))) is not None:
             word = odd
-        return f"{word} ({kind})", remedy_for(word)
+        return f"{word} ({kind})"
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         return (self._raw_at(slice(i, i + n_rows), chosen) for i in range(0, self.n_rows, n_rows))
@@ -204,12 +203,10 @@ def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def is_sparse(data: Any) -> bool:
-    """Whether it is a sparse matrix or array of SciPy."""
     return hasattr(data, "tocsr") and hasattr(data, "toarray") and hasattr(data, "shape")
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a data frame of pandas."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc") and hasattr(data, "columns")
 
 
@@ -238,7 +235,6 @@ def of_narrow_floats(data: Any) -> Any:
 
 
 def _shape(table: Any, place: str = "") -> tuple[int, int]:
-    """Numbers of rows and columns of what must be a table of numbers."""
     dimensions = len(table.shape)
     if dimensions != 2:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""

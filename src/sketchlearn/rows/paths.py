@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from sketchlearn.rows.arrow import Ipc, JsonLines, Parquet, pyarrow, remedy_for
-from sketchlearn.rows.csv import NUMBER, Csv, Dialect
+from sketchlearn.rows.arrow import Ipc, JsonLines, Parquet
+from sketchlearn.rows.csv import NUMBERS, Csv, Dialect
 from sketchlearn.rows.databases import DuckDb, Excel, Sqlite
+from sketchlearn.rows.lazy_pyarrow import pa
 from sketchlearn.rows.memory import npy, npz
 from sketchlearn.rows.source_base import CODECS, Columns, DerivedTable, Floats, Table
 
@@ -34,11 +35,11 @@ class Partitioned(DerivedTable):
         }
         self.remark = "; ".join(filter(None, [table.remark, f"columns from the names of folders: {', '.join(values)}"]))
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         if position < self.table.n_columns:
             return self.table.not_numbers(position)
         value = self.values[position]
-        return None if value is None or NUMBER.fullmatch(value) else ("text (the name of a folder)", remedy_for("text"))
+        return None if value is None or NUMBERS["."].fullmatch(value) else "text (the name of a folder)"
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         return (self._with_values(rows, chosen) for rows in self.table.chunks(self._own(chosen), n_rows))
@@ -67,7 +68,7 @@ class Partitioned(DerivedTable):
         return wide
 
     def _with_raw_values(self, raw: dict[str, Any], chosen: Columns) -> dict[str, Any]:
-        pa, length = pyarrow("folders' names"), len(next(iter(raw.values())))
+        length = len(next(iter(raw.values())))
         added = {i: pa.scalar(self.values[i], pa.string()) for i in chosen if i in self.values}
         return raw | {(self.names or ())[i]: pa.repeat(value, length) for i, value in added.items()}
 
@@ -117,7 +118,6 @@ class Address:
 
 
 def is_path(data: Any) -> bool:
-    """Whether it is a path, rather than rows."""
     return isinstance(data, str | os.PathLike)
 
 
@@ -164,7 +164,7 @@ def read_file(path: Path, dialect: Dialect) -> Table:
     address = Address.of(path)
     ending, file = address.ending, address.file
     if not holds_rows(path):
-        raise ValueError(f"{path} is of an unknown kind: files of rows end in {_kinds()}")
+        raise ValueError(f"{path} has an unknown ending: files of rows end in {_kinds()}")
     kind = "table" if ending in DATABASES else "sheet" if ending in WORKBOOKS else None
     if address.part not in (None, kind):
         raise ValueError(f"{file} has no {address.part}s to choose from: give the path without ?{address.part}=")

@@ -81,7 +81,7 @@ class Begun(Source):
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:  # noqa: ARG002
         if self.columns is not None and columns != self.columns:
-            raise ValueError(f"the stream was begun with the columns {listed(self.columns)}, not {listed(columns)}")
+            raise ValueError(f"the stream was started with the columns {listed(self.columns)}, not {listed(columns)}")
         return self
 
 

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, either
+from sketchlearn.core.errors import InvalidTypeError, InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.progress import progress_shown, row_bar
+from sketchlearn.rows.lazy_pyarrow import pa
+from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, remedy_for_cells
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.schemas.text import signs_swapped
 
@@ -75,21 +77,27 @@ def gathered(chunks: Iterable[Floats], width: int) -> Iterator[Floats]:
     """
     step = rows_per_block(width)
     enough = min(step, max(1, GATHERED_BYTES // (8 * max(1, width))))
-    held, n_held = list[Floats](), 0
-    for chunk in filter(len, chunks):
-        if held and (n_held + len(chunk) > step or len(chunk) >= enough or chunk.dtype != held[0].dtype):
-            yield np.concatenate(held)
-            held, n_held = [], 0
+    held, filled = np.empty((0, width)), 0
+    for chunk in chunks:
+        if filled and (len(chunk) >= enough or chunk.dtype != held.dtype):
+            yield held[:filled]
+            filled = 0
         if len(chunk) >= enough:
-            yield from (chunk[first : first + step] for first in range(0, len(chunk), step))
+            for first in range(0, len(chunk), step):
+                yield chunk[first : first + step]
             continue
-        held.append(chunk.copy())
-        n_held += len(chunk)
-        if n_held >= enough:
-            yield np.concatenate(held)
-            held, n_held = [], 0
-    if held:
-        yield np.concatenate(held)
+        done = 0
+        while done < len(chunk):
+            if not filled:
+                held = np.empty((enough, width), chunk.dtype)
+            taken = min(enough - filled, len(chunk) - done)
+            held[filled : filled + taken] = chunk[done : done + taken]
+            filled, done = filled + taken, done + taken
+            if filled == enough:
+                yield held
+                filled = 0
+    if filled:
+        yield held[:filled]
 
 
 def one_ahead(arrays: Iterator[Floats]) -> Iterator[Floats]:
@@ -204,7 +212,6 @@ class Source(ABC):
         return self if self.nulls != "error" or encoded else self._with(gapless=True)
 
     def _with(self, **fields: Any) -> Source:
-        """A copy with other values of some fields."""
         other = copy.copy(self)
         vars(other).update(fields)
         return other
@@ -230,7 +237,6 @@ class Source(ABC):
             raise InvalidValueError(f"{block.name(row)}, {self._missing(position)}", f"fill it, or {drop}")
 
     def _missing(self, position: int) -> str:
-        """That a value is missing, in words."""
         if isinstance(self.columns, SchemaColumns):
             return f"column {self.columns.read_at(position)!r} has no value that the schema can read"
         return f"column {repr(self.columns[position]) if self.columns else position} is missing (nan)"
@@ -365,16 +371,16 @@ class Table(ABC):
     decimal: str = "."  # of numbers in text
     immutable: bool = False  # whether a thread may read ahead: files, yes; a user's generator, no
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:  # noqa: ARG002
-        """What a column that is not numeric holds, and what the user can do; None for numbers."""
+    def not_numbers(self, position: int) -> str | None:  # noqa: ARG002
+        """What a column that is not numeric holds, such as "text (object)"; None for numbers."""
         return None
 
     def check(self, chosen: Columns) -> None:
         """Raises an error if a chosen column is not numeric."""
         for position in chosen:
             if (found := self.not_numbers(position)) is not None:
-                column = inside(self.place) + self.column(position)
-                raise InvalidTypeError(f"{column} is {found[0]}, not numbers", f"{found[1]}, or {other_columns()}")
+                problem = f"{inside(self.place)}{self.column(position)} is {found}, not numbers"
+                raise InvalidTypeError(problem, f"{remedy_for(found.partition(' (')[0])}, or {other_columns()}")
 
     @abstractmethod
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
@@ -394,7 +400,7 @@ class Table(ABC):
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """The chosen columns by name, as Arrow arrays of whatever they hold, about n_rows rows at a time."""
-        raise TypeError(f"{self.place or 'the table'} holds numbers alone: leave out the schema")
+        raise TypeError(f"{self.place or 'the table'} holds only numbers: leave out the schema")
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:  # noqa: ARG002
         """`raw_chunks` of about n_rows rows from all over the table, if that is cheaper than reading it all."""
@@ -595,9 +601,19 @@ def no_names(wanted: Sequence[str], place: str = "") -> ValueError:
     """The error that a schema cannot find its columns."""
     names = f" {listed(wanted)}" if wanted else ""
     return ValueError(
-        f"{inside(place)}a schema goes by the names of columns{names}, and these rows have none: give a data frame or "
-        "table whose columns have names that are text"
+        f"{inside(place)}a schema finds columns by their names{names}, but these rows have none: give a data frame or "
+        "table whose column names are text"
     )
+
+
+def remedy_for(word: str) -> str:
+    """What the user can do about a column of text, dates or the like instead of numbers."""
+    if word == "text with commas":
+        comma = either('say decimal=","', "use --decimal ','")
+        return f"{comma} if they are decimal commas, {Parameter('decimal', '.')} if they set thousands apart"
+    if word in ("text", "categories", "dates", "times", "values of several kinds"):
+        return f"encode it with a schema ({either('skl.schema', 'sketchlearn schema')})"
+    return remedy_for_cells(word) if word in (*NO_SINGLE_VALUES.values(), "maps") else "convert it to float"
 
 
 def other_columns() -> str:
@@ -622,11 +638,7 @@ def tabular(table: Table, choice: ColumnChoice, nulls: str) -> Tabular:
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"{place} has two columns {twice!r}: rename one of them")
 
-    def word(position: int) -> str | None:
-        found = table.not_numbers(position)
-        return None if found is None else found[0].partition(" (")[0]
-
-    chosen, remark = positions_of(choice, names, table.n_columns, word, place)
+    chosen, remark = positions_of(choice, names, table.n_columns, table.not_numbers, place)
     made = Tabular(table, chosen, nulls)
     made.remarks = {text: place for text in (table.remark, remark) if text}
     return made
@@ -642,7 +654,7 @@ def positions_of(
     chosen = chosen_columns(choice.columns, names, n_columns, place)
     excluded = set(chosen_columns(choice.exclude, names, n_columns, place))
     left = tuple(position for position in chosen if position not in excluded)
-    words = {position: found for position in left if choice.numeric_only and (found := word(position))}
+    words = {i: found.partition(" (")[0] for i in left if choice.numeric_only and (found := word(i))}
     kept = tuple(position for position in left if position not in words)
     if chosen and not kept:
         why = "none of them is numbers" if words else "all of them are excluded"
@@ -657,7 +669,7 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
     if columns is None:
         return tuple(range(n_columns))
     if len(set(columns)) < len(columns):
-        raise InvalidValueError(f"must be different ones, not {listed(columns)}", parameter="columns")
+        raise InvalidValueError(f"must be different columns, not {listed(columns)}", parameter="columns")
     if names is not None and all(isinstance(name, str) for name in columns):
         return by_name(names, columns, place)
     if names is None and any(isinstance(name, str) for name in columns):
@@ -675,18 +687,12 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # the names that pyarrow has for them
 
 
-def is_compressed(path: Path) -> bool:
-    """Whether the end of its name says that a file is compressed."""
-    return path.suffix.lower() in CODECS
-
-
 @contextmanager
 def decompressed(path: Path, table: Table | None = None) -> Iterator[Any]:
     """The decompressed bytes of a file; `bytes_read` of the table counts those of the file."""
-    from pyarrow import CompressedInputStream, PythonFile
-
-    with _CountedFile(path, table) as file, PythonFile(file, mode="r") as stream:
-        yield CompressedInputStream(stream, CODECS[path.suffix.lower()]) if is_compressed(path) else stream
+    with _CountedFile(path, table) as file, pa.PythonFile(file, mode="r") as stream:
+        codec = CODECS.get(path.suffix.lower())
+        yield stream if codec is None else pa.CompressedInputStream(stream, codec)
 
 
 class _CountedFile(io.BufferedReader):
@@ -807,7 +813,6 @@ class Joined(Source):
 
 
 def _check_alike(first: Source, part: Source) -> None:
-    """Raises an error if a part has other columns than the first."""
     if part.columns == first.columns and part.width == first.width:
         return
     here, there = part.place or "a later part", first.place or "the first"
