@@ -669,7 +669,7 @@ def chosen_columns(columns: Sequence[Any] | None, names: tuple[str, ...] | None,
     if columns is None:
         return tuple(range(n_columns))
     if len(set(columns)) < len(columns):
-        raise InvalidValueError(f"must be different columns, not {listed(columns)}", parameter="columns")
+        raise InvalidValueError(f"must all be different, not {listed(columns)}", parameter="columns")
     if names is not None and all(isinstance(name, str) for name in columns):
         return by_name(names, columns, place)
     if names is None and any(isinstance(name, str) for name in columns):
