@@ -831,7 +831,7 @@ def test_units_on_the_command_line(worked, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["day1.csv", "--rows-per-unit", 2], "--unit and --rows-per-unit belong together"),
+        (["day1.csv", "--rows-per-unit", 2], "give --unit and --rows-per-unit together"),
         (["-", *TWO_ROWS], "standard input can be read only once: give files"),
         (["day1.csv", *TWO_ROWS, "--checkpoint", "parts"], "--checkpoint and --skip-bad take file by file"),
         (["day1.csv", *TWO_ROWS], "day1.csv has no column 'patient_id'"),

@@ -14,7 +14,7 @@ from sketchlearn.rows import arrow as arrow_files
 from sketchlearn.rows import csv as csv_tables
 from sketchlearn.rows.schemas.columns import Category, Number
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
-from sketchlearn.rows.tables import Table
+from sketchlearn.rows.source_base import Table
 
 SCHEMA = skl.Schema([Number("row"), Category("kind", ["a", "b"])])
 N_ROWS = 60_000

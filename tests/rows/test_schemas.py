@@ -299,7 +299,7 @@ def test_a_proposal():
         (lambda: Number("a", center=3.0), 'say scaling="standard"'),
         (lambda: Category("a", []), "levels must be 1 to 4096 different words"),
         (lambda: Category("a", ["x", "x "]), "levels must be 1 to 4096 different words"),
-        (lambda: Flag("a", yes=["y"], no=["Y"]), "words for yes, others for no"),
+        (lambda: Flag("a", yes=["y"], no=["Y"]), "words for yes and different words for no"),
         (lambda: Ordinal("a", ["one"]), "at least two levels"),
         (lambda: Date("a", cycles=("month",)), "cycles are some of year, week, day"),
         (lambda: Number("a", missing="fill"), 'missing must be "drop" or "indicate"'),

@@ -384,7 +384,7 @@ def test_paths_that_lead_nowhere(tmp_path):
     np.savez(tmp_path / "two.npz", one=ROWS, two=ROWS)
     np.save(tmp_path / "objects.npy", np.array([[None]]), allow_pickle=True)
     for path, message in {
-        "a.txt": "a.txt is of an unknown kind: files of rows end in .csv, .tsv, .parquet",
+        "a.txt": "a.txt has an unknown ending: files of rows end in .csv, .tsv, .parquet",
         "b.csv": "there is no file .*b.csv",
         "*.parquet": "no file matches",
         "a.csv": "a.csv is empty",

@@ -339,7 +339,7 @@ def test_json_lines_of_all_sorts(tmp_path):
     (block,) = skl.source(path, columns=["a", "b"], nulls="drop").blocks()
     assert block.rows.tolist() == [[1.0, 1.0], [2.5, 0.0]]
     path.write_text('{"a": 1}\n' * 600_000 + '{"a": "two"}\n')
-    with pytest.raises(ValueError, match=r"a.ndjson: column 'a' holds something else than numbers"):
+    with pytest.raises(ValueError, match=r"a.ndjson: column 'a' holds values other than numbers"):
         list(skl.source(path).blocks())
 
 

@@ -7,7 +7,7 @@ import pytest
 from command_line import called, done
 
 import sketchlearn as skl
-from sketchlearn.rows.csv import csv_stream
+from sketchlearn.rows.csv import CsvStream
 from sketchlearn.rows.schemas.columns import Category, Number
 from sketchlearn.rows.schemas.table_schema import Schema
 
@@ -36,7 +36,7 @@ def test_files_and_streams(name, tmp_path):
     text, arguments, wanted = FILES[name]
     (tmp_path / "table.csv").write_text(text)
     makers = [lambda: skl.source(tmp_path / "table.csv", **arguments)]
-    makers += [lambda: csv_stream(io.BytesIO(text.encode()), **arguments)]
+    makers += [lambda: CsvStream(io.BytesIO(text.encode()), **arguments)]
     if isinstance(wanted, str):
         for make, sentence in zip(makers, (wanted, "is not a number"), strict=True):
             with pytest.raises((TypeError, ValueError)) as refused:
@@ -54,7 +54,7 @@ def test_streams_that_come_line_by_line():
         def read1(self, _size=-1):
             return self.readline()
 
-    rows = csv_stream(Slow(FILES["commas"][0].encode()))
+    rows = CsvStream(Slow(FILES["commas"][0].encode()))
     assert np.concatenate([block.rows for block in rows.blocks()]).tolist() == FILES["commas"][2]
 
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import called, done
 
 import sketchlearn as skl
-from sketchlearn.rows.csv import csv_stream
+from sketchlearn.rows.csv import CsvStream
 from sketchlearn.rows.schemas.cell_values import is_missing
 from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal
 from sketchlearn.rows.schemas.text import moment_of, number_of, signs_swapped
@@ -197,7 +197,7 @@ def test_one_list_of_words_for_missing_values(word, tmp_path):
     )
     for rows in (
         skl.source(tmp_path / "a.csv", nulls="drop"),
-        csv_stream(io.BytesIO(text.encode()), nulls="drop"),
+        CsvStream(io.BytesIO(text.encode()), nulls="drop"),
         skl.source(tmp_path / "a.jsonl", schema=skl.Schema([Number("a"), Number("b")])),
     ):
         assert next(rows.blocks()).rows.tolist()[0] == [1, 2]
@@ -244,7 +244,7 @@ def test_text_in_other_encodings(tmp_path):
     for encoding in ("utf-16", "utf-8-sig"):
         frame.to_csv(path, sep=";", decimal=",", index=False, encoding=encoding)
         assert skl.schema(path) == expected
-        rows = csv_stream(io.BytesIO(path.read_bytes()), numeric_only=True)
+        rows = CsvStream(io.BytesIO(path.read_bytes()), numeric_only=True)
         assert next(rows.blocks()).rows[:2].tolist() == [[1.5], [2.5]]
 
 
@@ -279,7 +279,7 @@ FIXED = skl.Schema([Number("a"), Category("c", ["x", "y"])])
     ("use", "message"),
     [
         (lambda: skl.schema(PLAIN.set_axis([0, 1], axis=1)), "these rows have none: give a data frame or table whose"),
-        (lambda: skl.SketchKMeans(2, schema=FIXED).fit(np.zeros((9, 2))), r"names of columns \(a, c\), and these rows"),
+        (lambda: skl.SketchKMeans(2, schema=FIXED).fit(np.zeros((9, 2))), r"their names \(a, c\), but these rows"),
         (lambda: skl.SketchKMeans(2, schema="auto").fit(PLAIN.to_numpy()), "give a data frame and a schema"),
         (
             lambda: skl.source(PLAIN.assign(c=None), schema=FIXED) and fitted(PLAIN.assign(c=None)),
@@ -287,8 +287,8 @@ FIXED = skl.Schema([Number("a"), Category("c", ["x", "y"])])
         ),
         (lambda: skl.design(PLAIN.assign(a="?"), n_components=2, schema=FIXED), r"every row .*40 in column 'a'"),
         (lambda: skl.design(skl.source(PLAIN[["a"]] * np.nan, nulls="drop"), n_components=2), "fill them, or read"),
-        (lambda: fitted(PLAIN).predict(np.zeros((3, 2))), r"names of columns \(a, c\), and these rows have none"),
-        (lambda: fitted(PLAIN).predict(PLAIN.set_axis([0, 1], axis=1)), "names that are text"),
+        (lambda: fitted(PLAIN).predict(np.zeros((3, 2))), r"their names \(a, c\), but these rows have none"),
+        (lambda: fitted(PLAIN).predict(PLAIN.set_axis([0, 1], axis=1)), "column names are text"),
     ],
 )
 def test_refusals_name_the_remedy(use, message):
@@ -369,7 +369,7 @@ def test_rows_that_a_schema_cannot_read_are_refused_or_empty(folder):
         (["merge", "a.sketch", "--delimiter", ";"], "No such option: --delimiter; it belongs to sketchlearn schema"),
         (["sketch", "no.csv", "--encoding", "cp1252", "--design", "design.json", "-o", "x"], "all 2 rows lack a value"),
         (["design", "no.csv", "--encoding", "cp1252", "-k", 2, "--schema", "schema.json", "-o", "x"],
-         "every row has values that are missing or cannot be read (2 in column 'größe'): let those columns say so"),
+         "cannot be read (2 in column 'größe'): give those columns missing: indicate in the schema, or leave them out"),
     ],
 )  # fmt: skip
 def test_the_command_line_names_the_remedy(arguments, message, folder):

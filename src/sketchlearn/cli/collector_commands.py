@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sketchlearn.cli import options
-from sketchlearn.cli.errors import FAILED, misused, say
-from sketchlearn.cli.files import STANDARD, check_paths, files_from, remarks_said_once, tell, write
-from sketchlearn.cli.tables import records_in_words
+import sketchlearn as skl
+from sketchlearn.cli import files, options
+from sketchlearn.cli.errors import FAILED, misused, refuse, say
 from sketchlearn.core.errors import Words, worded
+from sketchlearn.core.messages import counted
+from sketchlearn.core.packages import required
 
 if TYPE_CHECKING:
-    from sketchlearn.collector.clients.client import Collector
     from sketchlearn.collector.clients.spool import Spool
-    from sketchlearn.features.operator import Operator
     from sketchlearn.files.checkpoints import Reading
 
 
-Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The collector's folder; it is made if there is none.")]
+FOLDER = typer.Argument(metavar="FOLDER", help="The collector's folder; it is made if there is none.")
 DatabaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="postgresql://...; without it, a SQLite file in the folder.")
 ]
 
 
 def serve(
-    folder: Annotated[
-        str | None, typer.Argument(metavar="FOLDER", help="The collector's folder; it is made if there is none.")
-    ] = None,
+    folder: Annotated[str | None, FOLDER] = None,
     database: DatabaseUrl = None,
     host: Annotated[str, typer.Option(help="The address to listen to.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen to; 0 takes a free one.")] = 8765,
@@ -47,7 +45,7 @@ def serve(
     demo: Annotated[bool, typer.Option("--demo", help="Show a simulated fleet instead, until it is ended.")] = False,
     hour: Annotated[float, typer.Option(min=0.5, help="With --demo, the seconds that an hour takes.")] = 5.0,
 ) -> None:
-    """Collect sketches from many senders: count none twice, lose none.
+    """Collect sketches from many senders: each counts once, and none is lost.
 
     Needs starlette and uvicorn. The first start writes a token that may do everything into FOLDER/admin.token.
 
@@ -56,12 +54,12 @@ def serve(
       sketchlearn serve collector/ --port 8765
       sketchlearn serve --demo
     """
-    from sketchlearn.core.packages import required
 
-    if (folder is None) != demo:
-        raise misused("give the FOLDER of a collector or --demo, and not both")
-    if (certificate is None) != (certificate_key is None):
-        raise misused("--certificate and --certificate-key belong together")
+    mistakes = {
+        "give the FOLDER of a collector or --demo, and not both": (folder is None) != demo,
+        "give --certificate and --certificate-key together": (certificate is None) != (certificate_key is None),
+    }
+    refuse(mistakes)
     for package in ("starlette", "uvicorn", "prometheus_client"):
         required(package, "serve")
     from sketchlearn.collector.serving import Serving, serve_demonstration
@@ -75,7 +73,7 @@ def serve(
         serve_until_ended(Serving(*where))
 
 
-def verify(folder: Folder, database: DatabaseUrl = None, json: options.Json = False) -> None:
+def verify(folder: Annotated[str, FOLDER], database: DatabaseUrl = None, json: options.Json = False) -> None:
     """Check that every sum of a collector is the sum of the reports that it keeps.
 
     It may run while the collector does. Exit code 1 if anything is wrong.
@@ -98,38 +96,50 @@ def verify(folder: Folder, database: DatabaseUrl = None, json: options.Json = Fa
     }
     checked = f"{found.epochs:,} epochs of {found.reports:,} reports, {found.from_bodies:,} of them added up anew"
     lines = [f"{checked}; {found.entries:,} entries of the audit log", *found.problems]
-    tell(json, figures, *lines, "nothing is wrong" if not found.problems else f"{len(found.problems):,} problems")
+    files.tell(json, figures, *lines, "nothing is wrong" if not found.problems else f"{len(found.problems):,} problems")
     if found.problems:
         raise typer.Exit(1)
 
 
-Url = Annotated[str, typer.Option("--to", metavar="URL", help="The collector's address.")]
-FromUrl = Annotated[str, typer.Option("--from", metavar="URL", help="The collector's address.")]
 Name = Annotated[str, typer.Option(metavar="NAME", help="The collection's name.")]
-TokenFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="A file with the token; otherwise SKETCHLEARN_TOKEN has it.")
-]
-Certificate = Annotated[
-    str | None, typer.Option(metavar="FILE", help="A certificate to be trusted, where no authority has signed it.")
-]
-Attempts = Annotated[int, typer.Option(min=1, help="How often a request is tried, with longer and longer pauses.")]
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a collector is reached."""
+
+    token: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file with the token; otherwise SKETCHLEARN_TOKEN has it.")
+    ] = None
+    certificate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A certificate to be trusted, where no authority has signed it.")
+    ] = None
+    attempts: Annotated[
+        int, typer.Option(min=1, help="How often a request is tried, with longer and longer pauses.")
+    ] = 5
+
+    def collector(self, url: str) -> skl.Collector:
+        """The client of the collector at an address."""
+        token = self.token
+        text = os.environ.get("SKETCHLEARN_TOKEN") if token is None else Path(token).read_text(encoding="utf-8")
+        if not text:
+            raise misused("give --token FILE, or set the environment variable SKETCHLEARN_TOKEN")
+        return skl.Collector(url, text, attempts=self.attempts, certificate=self.certificate)
 
 
 @options.grouped
 def push(
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Tables, or sketch files, to be sent.")],
-    to: Url,
-    tables: options.ReadingOptions,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The collector's address.")],
     collection: Name,
-    token: TokenFile = None,
-    certificate: Certificate = None,
+    access: Access,
+    tables: options.ReadingOptions,
     time: Annotated[
         str | None, typer.Option(metavar="TIME", help="When the rows were seen: an ISO date; otherwise now.")
     ] = None,
     spool: Annotated[
         str, typer.Option(metavar="FOLDER", help="Where reports wait until they are acknowledged.")
     ] = ".sketchlearn-spool",
-    attempts: Attempts = 5,
     second_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Hide the sums: the public key of the second collector.")
     ] = None,
@@ -141,7 +151,7 @@ def push(
 ) -> None:
     """Sketch tables with a collection's design, and send the sketches.
 
-    Each file is one report, known by the file's content: pushed again, it counts once. Reports are kept in the spool
+    Each file is one report, identified by its content: pushed again, it counts once. Reports are kept in the spool
     until the collector has them on its disk; what is left there is sent first, the next time. Exit code 1 if some wait.
 
     \b
@@ -152,11 +162,10 @@ def push(
     from sketchlearn.collector.clients.secret_shares import hidden_report
     from sketchlearn.collector.clients.spool import Spool
     from sketchlearn.files.checkpoints import Reading, Work, sketch_files
-    from sketchlearn.files.sketches import load
 
-    collector, kept = _collector(to, token, certificate, attempts), Spool(spool)
-    paths = files_from(data) if not all(_is_sketch(path) for path in data) else data
-    if paths == [STANDARD]:
+    collector, kept = access.collector(to), Spool(spool)
+    paths = files.files_from(data) if not all(_is_sketch(path) for path in data) else data
+    if paths == [files.STANDARD]:
         raise misused("push needs files: save standard input to one first")
     reading = Reading(n_jobs=jobs, **tables.arguments())
     operator = None
@@ -164,22 +173,19 @@ def push(
         name = _report_id(path, collection, reading)
         if name in kept.waiting():
             continue
-        if _is_sketch(path) and second_key is None:
-            kept.add(collection, Path(path).read_bytes(), id=name, time=time)
-            continue
-        if operator is None:
-            operator = _design(collector, kept, collection)
-        work = Work([path])
-        work.note = remarks_said_once()
-        sketch = load(path) if _is_sketch(path) else sketch_files(operator, [path], reading, work).sketch
+        report: Any = Path(path).read_bytes()
+        if not _is_sketch(path) or second_key is not None:
+            operator = operator or _design(collector, kept, collection)
+            work = Work([path])
+            work.note = files.remarks_said_once()
+            report = (
+                files.read_sketch(path) if _is_sketch(path) else sketch_files(operator, [path], reading, work).sketch
+            )
         if second_key is not None:
             credential = "" if second_token is None else Path(second_token).read_text(encoding="utf-8")
-            part = hidden_report(
-                collector, collection, sketch, id=name, second_key=second_key, second_token=credential, time=time
-            )
-            kept.add(collection, part, id=name, time=time)
-            continue
-        kept.add(collection, sketch, id=name, time=time)
+            at_second = {"second_key": second_key, "second_token": credential}
+            report = hidden_report(collector, collection, report, id=name, time=time, **at_second)
+        kept.add(collection, report, id=name, time=time)
     try:
         sent = kept.send(collector)
     except CollectorError as error:
@@ -194,21 +200,20 @@ def push(
     lines = [f"{len(sent.acknowledged):,} reports acknowledged"]
     lines += [f"refused: {name}: {reason}" for name, reason in sent.refused.items()]
     lines += [f"{sent.waiting:,} wait in {spool}: {sent.reason}"] if sent.waiting else []
-    tell(json, figures, *lines)
+    files.tell(json, figures, *lines)
     if sent.refused or sent.waiting:
         raise typer.Exit(FAILED)
 
 
+@options.grouped
 def pull(
     output: options.Output,
-    source: FromUrl,
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="The collector's address.")],
     collection: Name,
+    access: Access,
     start: Annotated[str | None, typer.Option("--start", metavar="TIME", help="Start of the window.")] = None,
     finish: Annotated[str | None, typer.Option("--finish", metavar="TIME", help="Its end, not included.")] = None,
     design: Annotated[bool, typer.Option("--design", help="Get the collection's design instead.")] = False,
-    token: TokenFile = None,
-    certificate: Certificate = None,
-    attempts: Attempts = 5,
     json: options.Json = False,
 ) -> None:
     """Get the sketch of all records of a window, or the design, from a collector.
@@ -217,27 +222,17 @@ def pull(
     Example:
       sketchlearn pull --from https://collector.example.org --collection readings --start 2026-01-05 -o week.sketch
     """
-    from sketchlearn.files.sketches import from_bytes
 
-    check_paths([], [output], json=json)
-    collector = _collector(source, token, certificate, attempts)
+    files.check_paths([], [output], json=json)
+    collector = access.collector(source)
     if design:
-        write(output, collector.design_file(collection))
-        tell(json, {"output": output}, f"the design of {collection}", output=output)
+        files.write(output, collector.design_file(collection))
+        files.tell(json, {"output": output}, f"the design of {collection}", output=output)
         return
     data = collector.window_file(collection, start, finish)
-    sketch = from_bytes(data)
-    write(output, data, owner_only=sketch.ledger is None)
-    tell(json, {"output": output, "records": sketch.count}, records_in_words(sketch.count), output=output)
-
-
-def _collector(url: str, token: str | None, certificate: str | None, attempts: int) -> Collector:
-    from sketchlearn.collector.clients.client import Collector
-
-    text = os.environ.get("SKETCHLEARN_TOKEN") if token is None else Path(token).read_text(encoding="utf-8")
-    if not text:
-        raise misused("give --token FILE, or set the environment variable SKETCHLEARN_TOKEN")
-    return Collector(url, text, attempts=attempts, certificate=certificate)
+    sketch = skl.from_bytes(data)
+    files.write(output, data, owner_only=sketch.ledger is None)
+    files.tell(json, {"output": output, "records": sketch.count}, counted(sketch.count, "record"), output=output)
 
 
 def _is_sketch(path: str) -> bool:
@@ -258,7 +253,7 @@ def _report_id(path: str, collection: str, reading: Reading) -> str:
     return total.hexdigest()[:40]
 
 
-def _design(collector: Collector, kept: Spool, collection: str) -> Operator:
+def _design(collector: skl.Collector, kept: Spool, collection: str) -> skl.extend.Operator:
     """The design of a collection; without network, the one that was got last."""
     from sketchlearn.collector.clients.client import CollectorError
     from sketchlearn.core.owner_folder import read_file, write_file

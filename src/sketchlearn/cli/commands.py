@@ -51,7 +51,7 @@ def _show_version(wanted: bool) -> None:
 def sketchlearn(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Learn from data that you saw once.
+    """Train models in one pass, without keeping the data.
 
     A dataset of any size becomes a small sketch; sketches add, and clusters and mixtures are learned from them.
 

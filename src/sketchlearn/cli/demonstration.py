@@ -62,7 +62,6 @@ class Generator:
 
 
 def demonstrate(n_rows: int, json: bool = False) -> None:
-    """Runs the whole demonstration and prints it."""
     say = Console(highlight=False, soft_wrap=True, quiet=json).print
     generator = Generator(n_rows)
     operator = skl.design(generator.block(0)[:5000], n_components=K, features=skl.features.Fourier(M), seed=7)

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import csv
-import sys
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from sketchlearn.cli import options
-from sketchlearn.cli.errors import misused, say
-from sketchlearn.cli.files import (
-    check_paths,
-    files_from,
-    named,
-    note,
-    read,
-    rows_from,
-    schema_from,
-    tell,
-    wanted_file,
-    write,
-)
+import sketchlearn as skl
+from sketchlearn.cli import files, options
+from sketchlearn.cli.errors import misused, refuse, say
 from sketchlearn.cli.tables import extras_in_words
 from sketchlearn.estimators.registry import DESIGNS
-
-if TYPE_CHECKING:
-    from sketchlearn.features.operator import Operator
-    from sketchlearn.rows.source_base import Source
 
 
 @options.grouped
 def schema(
     data: options.Data,
     table: options.CsvOptions,
-    output: options.SchemaOutput = None,
+    output: options.OptionalOutput = None,
     exclude: options.Exclude = None,
     json: options.Json = False,
 ) -> None:
-    """Propose how the columns of a table become numbers: text, categories, dates and flags, too.
+    """Propose a schema: how text, categories, dates, booleans and numbers are encoded as numbers.
 
     Read the table that is printed, edit the file of -o if you know better, and give it to design: all who share the
     design then encode alike.
@@ -51,37 +35,82 @@ def schema(
       sketchlearn design day1.csv -k 3 --schema schema.json --rows 500 -o encoded.json
     """
     from sketchlearn.files.designs import schema_to_bytes
-    from sketchlearn.rows.source import schema as proposed
 
-    paths = files_from(data)
-    check_paths(paths, [output], json=json)
-    found = proposed(rows_from(paths, exclude=exclude or (), **table.csv_arguments()))
+    paths = files.files_from(data)
+    files.check_paths(paths, [output], json=json)
+    found = skl.schema(files.rows_from(paths, exclude=exclude or (), **table.csv_arguments()))
     if output is not None:
-        write(output, schema_to_bytes(found))
-    tell(json, {"output": output, "schema": found.to_json()}, *str(found).splitlines(), output=output)
+        files.write(output, schema_to_bytes(found))
+    files.tell(json, {"output": output, "schema": found.to_json()}, *str(found).splitlines(), output=output)
 
 
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the numbers of rows in files
 
 #: an operator, and where it comes from, for its file
-Designed: TypeAlias = "tuple[Operator, dict[str, Any]]"
+Designed: TypeAlias = "tuple[skl.extend.Operator, dict[str, Any]]"
 
 
 @dataclass(frozen=True)
 class Choices:
     """What a user says about an operator: the options that become arguments of the function `design`."""
 
-    n_components: options.DesignComponents = None
-    task: options.TaskOption = "kmeans"
-    targets: options.DesignTargets = None
-    n_frequencies: options.Frequencies = None
-    wave: options.Wave = "exponential"
+    n_components: Annotated[
+        int | None,
+        options.counting(
+            parser=options.largest_number,
+            metavar="K",
+            help="Number of clusters or components, or the most that there may be; where the task needs it.",
+        ),
+    ] = None
+    task: Annotated[
+        str,
+        options.designing(
+            metavar=f"[{'|'.join(DESIGNS)}]",
+            callback=options.known_task,
+            help="What will be learned from the sketches.",
+        ),
+    ] = "kmeans"
+    targets: Annotated[
+        Any,
+        options.targeting(
+            rich_help_panel="The operator",
+            help="For --task kernel: names or positions of the targets; by default the last column.",
+        ),
+    ] = None
+    n_frequencies: Annotated[
+        int | None, options.designing(min=1, help="Size of the sketch; by default 10 per parameter.")
+    ] = None
+    wave: Annotated[
+        str, options.designing(help="exponential, cosine, square (one bit per feature), sawtooth or triangle.")
+    ] = "exponential"
     seed: options.Seed = 0
     rows: options.Rows = None
-    standardize: options.Standardize = False
-    normalize: options.Normalize = False
-    n_directions: options.Directions = options.AUTO
-    profile_columns: options.ProfileColumns = None
+    standardize: Annotated[
+        bool,
+        options.designing("--standardize", help="Measure errors in standard deviations, so that units do not matter."),
+    ] = False
+    normalize: Annotated[
+        bool, options.designing("--normalize", help="Divide rows by their lengths first, as cosine similarity does.")
+    ] = False
+    n_directions: Annotated[
+        Any,
+        options.designing(
+            "--directions",
+            parser=options.number_or(auto=options.AUTO, none=None),
+            metavar="auto|none|P",
+            help="Of many columns: the principal components that cells or moments are of; none takes frequencies.",
+        ),
+    ] = options.AUTO
+    profile_columns: Annotated[
+        Any,
+        options.designing(
+            "--profile-columns",
+            "--along",
+            parser=options.columns_from,
+            metavar="A,B,...",
+            help="Columns that are summed in each cluster, but not clustered on: names or positions.",
+        ),
+    ] = None
     # what the command `design` alone has options for
     subsample: int | str | None = options.AUTO
     n_rows: int | None = None
@@ -91,20 +120,13 @@ class Choices:
 
     @property
     def of_design_alone(self) -> bool:
-        """Whether there is a choice that goes with no design file."""
         given = self.rows is not None or self.standardize or self.normalize or self.profile_columns is not None
         return given or self.n_directions != options.AUTO
 
 
-def read_design(path: str) -> Operator:
-    """The operator of a design file."""
-    from sketchlearn.files.designs import design_from_bytes
-
-    with wanted_file("design", path, named(path)):
-        return design_from_bytes(read(path))[0]
-
-
-def design_on_rows(rows: Source, choices: Choices, *, progress: bool = False) -> tuple[Designed, Source]:
+def design_on_rows(
+    rows: skl.extend.Source, choices: Choices, *, progress: bool = False
+) -> tuple[Designed, skl.extend.Source]:
     """An operator designed on a sample of the rows, of a stream on the first ones; and a source of all rows."""
     from sketchlearn.core.randomness import row_chooser
     from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_wanted
@@ -146,7 +168,6 @@ def design_on_bounds(bounds: str, choices: Choices, columns: tuple[Any, ...] | N
 def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, ...] | None) -> Designed:
     """A random network for images of a size, HEIGHT,WIDTH or with ,CHANNELS; the bounds are those of a pixel."""
     from sketchlearn.features.bounded import CLIP
-    from sketchlearn.features.convolutional import ConvolutionalFeatures
     from sketchlearn.features.provenance import Origin
 
     try:
@@ -154,16 +175,15 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
         low, high = (float(x) for x in bounds.split(","))
     except ValueError:
         raise misused("give --images HEIGHT,WIDTH and --bounds LOW,HIGH, such as 28,28 and 0,255") from None
-    network = ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
+    network = skl.features.ConvolutionalFeatures(shape, pixels=(low, high), outside=CLIP, seed=seed)
     operator = _with_columns(network.with_origin(Origin.DECLARED), columns)
     return operator, {"task": "images", "from": "bounds", "bounds": [low, high]}
 
 
-def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> Operator:
+def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> skl.extend.Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
     from sketchlearn.estimators.base.supervised import positions
     from sketchlearn.estimators.design.cells import passive_columns
-    from sketchlearn.estimators.design.designs import design
     from sketchlearn.features.families import FLAT_NAMES, from_flat
 
     if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here
@@ -174,7 +194,7 @@ def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> O
         choices = replace(choices, profile_columns=passive)
     arguments = asdict(choices)
     flat = {name: arguments.pop(name) for name in FLAT_NAMES}
-    return _with_columns(design(features=from_flat(flat, choices.task), **more, **arguments), columns)
+    return _with_columns(skl.design(features=from_flat(flat, choices.task), **more, **arguments), columns)
 
 
 def _made(choices: Choices) -> dict[str, Any]:
@@ -183,7 +203,7 @@ def _made(choices: Choices) -> dict[str, Any]:
     return {name: getattr(choices, name) for name in ("task", "n_components", *given)}
 
 
-def _with_columns(operator: Operator, columns: tuple[Any, ...] | None) -> Operator:
+def _with_columns(operator: skl.extend.Operator, columns: tuple[Any, ...] | None) -> skl.extend.Operator:
     if columns is None or operator.columns is not None or not all(isinstance(name, str) for name in columns):
         return operator
     return operator.with_columns(columns)
@@ -195,7 +215,14 @@ def design(
     choices: Choices,
     tables: options.ReadingOptions,
     data: Annotated[list[str] | None, typer.Argument(metavar="[DATA]...", help="Where to draw a sample from.")] = None,
-    schema: options.SchemaOption = None,
+    schema: Annotated[
+        str | None,
+        options.reading(
+            "--schema",
+            metavar="auto|FILE",
+            help="Encode text, categories, dates and booleans, too: as proposed, or by a file.",
+        ),
+    ] = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="Instead of DATA: lowest and highest value, of all --columns or each."),
@@ -203,7 +230,14 @@ def design(
     images: Annotated[
         str | None, typer.Option(metavar="H,W", help="For images of H x W pixels (or H,W,CHANNELS) within --bounds.")
     ] = None,
-    subsample: options.Subsample = options.AUTO,
+    subsample: Annotated[
+        Any,
+        options.designing(
+            parser=options.number_or(auto=options.AUTO, all=None),
+            metavar="auto|all|R",
+            help="How many frequencies a record contributes to; auto takes fewer where --n-rows is large.",
+        ),
+    ] = options.AUTO,
     n_rows: Annotated[int | None, typer.Option(help="About how many records there will be.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For private releases: the planned epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="For private releases: the planned delta.")] = 0.0,
@@ -223,17 +257,17 @@ def design(
     fit classifier.
 
     With --rows 500, each sketch keeps 500 of its records beside its sums, and clusters learned from it are never
-    much worse than those of a good sample; with --task moments or ica, standard errors hold whatever law the records
-    have. They are in its file, in the clear: leave this out where rows must not travel. With --standardize,
-    errors count in standard deviations, so that money does not outweigh ages and flags.
+    much worse than those of a good sample; with --task moments or ica, standard errors hold for any distribution of
+    the records. They are in its file, in the clear: leave this out where rows must not leave the machine.
+    With --standardize, errors count in standard deviations, so that money does not outweigh ages and booleans.
 
     With --n-rows 10000000, records contribute to some of the frequencies only, as few as the clusters' accuracy allows:
     sketching takes a fraction of the time. --subsample all switches that off.
 
-    Rows of more than 64 columns are put into cells, with exact sums of all columns, which takes a small part of the
-    time of frequencies. With --normalize they are divided by their lengths first: for embeddings. Columns that
-    --profile-columns names are not clustered on, but their exact sums are in the sketch: fit kmeans shows their means
-    and proportions.
+    Rows with more than 64 columns are assigned to Voronoi cells, with exact sums of all columns, which takes a
+    small part of the time of frequencies. With --normalize they are divided by their lengths first: for embeddings.
+    Columns that --profile-columns names are not clustered on, but their exact sums are in the sketch: fit kmeans shows
+    their means and proportions.
 
     \b
     Example:
@@ -249,60 +283,58 @@ def design(
       sketchlearn design --images 28,28 --bounds 0,255 -o images.json
       sketchlearn design --bounds -20,20 --columns a,b -k 3 --n-rows 100000 --epsilon 0.5 -o private.json
     """
-    from sketchlearn.files.designs import design_to_bytes
-    from sketchlearn.rows.schemas.table_schema import SchemaColumns
+    from sketchlearn.files.designs import design_to_bytes, schema_from_bytes
 
     planned = {"subsample": subsample, "n_rows": n_rows, "epsilon": epsilon, "delta": delta}
     choices = replace(choices, neighbors=neighbors.value, **planned)
     task, columns = choices.task, tables.columns
-    if images is not None and (data or bounds is None):
-        raise misused("--images needs --bounds LOW,HIGH, the range of a pixel, and no DATA")
-    if images is not None and (choices.n_components, choices.n_frequencies, n_rows, epsilon) != (None,) * 4:
-        raise misused("--images has its own task and size: leave out -k, --n-frequencies, --n-rows and --epsilon")
-    if images is not None and (choices.rows is not None or choices.standardize or choices.normalize):
-        raise misused(
-            "--rows, --standardize and --normalize are for clusters and mixtures: leave them out with --images"
-        )
-    if schema is not None and not data:
-        raise misused("--schema says how columns of DATA become numbers: give DATA")
-    if bool(data) == (bounds is not None):
-        raise misused("give either DATA to draw a sample from, or --bounds")
-    if choices.n_components is None and DESIGNS.get(task, False) and images is None:
-        raise misused(f"Missing option '-k': --task {task} needs the number of clusters or components")
+    images_given, sample_given, bounds_given = images is not None, bool(data), bounds is not None
+    sized = (choices.n_components, choices.n_frequencies, n_rows, epsilon) != (None,) * 4
+    of_clusters = choices.rows is not None or choices.standardize or choices.normalize
+    needs_k = choices.n_components is None and DESIGNS.get(task, False) and not images_given
+    alone = "leave them out with --images"
+    mistakes = {
+        "--images needs --bounds LOW,HIGH, the range of a pixel": images_given and not bounds_given,
+        "--images needs no DATA": images_given and sample_given,
+        f"-k, --n-frequencies, --n-rows and --epsilon do not apply: {alone}": images_given and sized,
+        f"--rows, --standardize and --normalize are for clusters and mixtures: {alone}": images_given and of_clusters,
+        "--schema says how columns of DATA become numbers: give DATA": schema is not None and not sample_given,
+        "give either DATA to draw a sample from, or --bounds": sample_given == bounds_given,
+        f"Missing option '-k': --task {task} needs the number of clusters or components": needs_k,
+    }
+    refuse(mistakes)
     arguments = tables.arguments()
     if schema is not None:
-        arguments["schema"] = schema if schema == "auto" else schema_from(schema)
-    paths = files_from(data or [])
-    check_paths(paths, [output], json=json)
+        arguments["schema"] = schema if schema == "auto" else files.read_as("schema", schema, schema_from_bytes)
+    paths = files.files_from(data or [])
+    files.check_paths(paths, [output], json=json)
     if images is not None and bounds is not None:
         (operator, made), task = design_for_images(images, bounds, choices.seed, columns), "images"
     elif bounds is not None:
         operator, made = design_on_bounds(bounds, choices, columns)
     else:
-        shown = sys.stderr.isatty() if progress is None else progress
-        (operator, made), _ = design_on_rows(rows_from(paths, **arguments), choices, progress=shown)
-    write(output, design_to_bytes(operator, made))
+        (operator, made), _ = design_on_rows(files.rows_from(paths, **arguments), choices, progress=bool(progress))
+    files.write(output, design_to_bytes(operator, made))
     with_k = "" if choices.n_components is None else f" with k = {choices.n_components}"
     figures = {"output": output, "operator": operator.to_json(), "made": made, "words": operator.in_words}
-    tell(
+    files.tell(
         json,
         figures | _forecast(operator, choices, json),
         f"{operator.in_words}; designed on {made['from']}, for {task}{with_k}",
         *extras_in_words(operator),
-        *(str(operator.columns.schema).splitlines() if isinstance(operator.columns, SchemaColumns) else []),
+        *(str(operator.columns.schema).splitlines() if isinstance(operator.columns, skl.schemas.SchemaColumns) else []),
         output=output,
     )
 
 
-def _forecast(operator: Operator, choices: Choices, json: bool) -> dict[str, Any]:
+def _forecast(operator: skl.extend.Operator, choices: Choices, json: bool) -> dict[str, Any]:
     """Says what noise the planned release will have, on standard error, or gives it as figures."""
     if choices.epsilon is None:
         return {}
     from sketchlearn.cli.privacy_commands import forecast_figures
-    from sketchlearn.privacy.forecast import forecast
 
     common = ("n_rows", "epsilon", "delta", "neighbors", "n_components")
-    found = forecast(operator, **{name: getattr(choices, name) for name in common})
+    found = skl.privacy.forecast(operator, **{name: getattr(choices, name) for name in common})
     if not json:
-        note(*str(found).splitlines())
+        files.note(*str(found).splitlines())
     return {"forecast": forecast_figures(found)}

@@ -80,6 +80,13 @@ class OptionWords(Words):
         return command_line
 
 
+def refuse(mistakes: dict[str, bool]) -> None:
+    """Refuses the arguments by the message of the first mistake that was made."""
+    for message, made in mistakes.items():
+        if made:
+            raise misused(message)
+
+
 def say(message: str) -> None:
     """Prints one line on standard error, control characters in it escaped."""
     with suppress(OSError):
@@ -131,7 +138,6 @@ def in_sentences() -> Iterator[None]:
 
 
 def sentence(error: Exception) -> str:
-    """The error in one line."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for that"
     if isinstance(error, OSError) and error.strerror:
@@ -186,7 +192,6 @@ def _other_commands(context: Any, option: str | None) -> str:
 
 
 def interrupted() -> int:
-    """Says that Ctrl-C was pressed."""
     say("interrupted")
     return INTERRUPTED
 

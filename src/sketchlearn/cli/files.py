@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-from sketchlearn.cli.errors import misused, say
-from sketchlearn.cli.options import AssumePublicSample, CsvOptions, Sample
+import typer
+
+import sketchlearn as skl
+from sketchlearn.cli.errors import misused, refuse, say
+from sketchlearn.cli.options import CsvOptions
+from sketchlearn.core.limits import FormatError, read_at_most
 from sketchlearn.core.messages import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sketchlearn.rows.schemas.table_schema import Schema
-    from sketchlearn.rows.source_base import Source
-    from sketchlearn.sketch.sums import Sketch
 
 
 STANDARD = "-"
@@ -31,7 +31,6 @@ STANDARD = "-"
 def read(path: str) -> bytes:
     """The bytes of a file, or of standard input."""
     from sketchlearn.core.containers import bytes_of
-    from sketchlearn.core.limits import read_at_most
 
     try:
         data = read_at_most(sys.stdin.buffer) if path == STANDARD else bytes_of(path)
@@ -43,30 +42,24 @@ def read(path: str) -> bytes:
 
 
 def named(path: str) -> str:
-    """The file in words."""
     return "standard input" if path == STANDARD else path
 
 
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Puts the name of the file before the message of a ValueError, such as a FormatError."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{named(path)}: {error}") from None
+def read_as(kind: str, path: str, parse: Callable[[bytes], Any]) -> Any:
+    """What `parse` makes of a file of a kind, or of standard input."""
+    with naming(path, kind):
+        return parse(read(path))
 
 
-def read_sketch(path: str, trusted: list[str] | None = None) -> Sketch:
+def read_sketch(path: str, trusted: list[str] | None = None) -> skl.Sketch:
     """The sketch in a file, or on standard input, signed by one of the keys of --trusted if there are any."""
-    from sketchlearn.files.sketches import from_bytes
 
     keys = keys_from(trusted)
-    with wanted_file("sketch", path, named(path)):
-        return from_bytes(read(path), trusted=keys)
+    found: skl.Sketch = read_as("sketch", path, lambda data: skl.from_bytes(data, trusted=keys))
+    return found
 
 
 def keys_from(trusted: list[str] | None) -> frozenset[str] | None:
-    """The public keys of --trusted."""
     from sketchlearn.core.signatures import public_keys
 
     return public_keys(trusted) if trusted else None
@@ -80,11 +73,9 @@ def signing_key(path: str | None) -> Any:
 
 
 def model_from(path: str) -> Any:
-    """The estimator in a model file, or on standard input."""
     from sketchlearn.estimators.files import model_from_bytes
 
-    with wanted_file("model", path, named(path)):
-        return model_from_bytes(read(path))
+    return read_as("model", path, model_from_bytes)
 
 
 def files_by_label(arguments: list[str]) -> dict[str, str]:
@@ -124,25 +115,16 @@ def files_from(arguments: list[str]) -> list[str]:
     return found
 
 
-def schema_from(path: str) -> Schema:
-    """The schema of a file."""
-    from sketchlearn.files.designs import schema_from_bytes
-
-    with wanted_file("schema", path, named(path)):
-        return schema_from_bytes(read(path))
-
-
-def rows_from(paths: list[str], **arguments: Any) -> Source:
+def rows_from(paths: list[str], **arguments: Any) -> skl.extend.Source:
     """The rows of files, or of standard input, with arguments of `source`; says what was assumed of them."""
-    from sketchlearn.rows.csv import csv_stream
-    from sketchlearn.rows.source import source
+    from sketchlearn.rows.csv import CsvStream
 
     if paths == [STANDARD]:
         if "schema" in arguments:
             raise misused("--schema needs files: save standard input to one first")
-        rows: Source = csv_stream(sys.stdin.buffer, **arguments)
+        rows: skl.extend.Source = CsvStream(sys.stdin.buffer, **arguments)
     else:
-        rows = source(paths if len(paths) > 1 else paths[0], **arguments)
+        rows = skl.source(paths if len(paths) > 1 else paths[0], **arguments)
     remarks_said_once()(rows.remarks)
     return rows
 
@@ -160,7 +142,7 @@ def remarks_said_once() -> Callable[[Mapping[str, str]], None]:
     return say_new
 
 
-def write_sketch(path: str, sketch: Sketch, min_records: int = 0, *, key: Any = None) -> None:
+def write_sketch(path: str, sketch: skl.Sketch, min_records: int = 0, *, key: Any = None) -> None:
     """Writes a sketch, an exact one or a share of noise for its owner alone; warns of exact ones of few records."""
     exact = sketch.ledger is None
     write(path, sketch.to_bytes(key=key), owner_only=exact or sketch.lacks_shares)
@@ -185,23 +167,24 @@ def write(path: str, data: bytes, *, owner_only: bool = False) -> None:
 def check_paths(inputs: Iterable[str | None], outputs: Iterable[str | None], *, json: bool = False) -> None:
     """Refuses, before any work, what would lose data or mix two things in one stream."""
     sources, targets = ([path for path in paths if path is not None] for paths in (inputs, outputs))
-    if sources.count(STANDARD) > 1:
-        raise misused("standard input can be read only once: give - for one input at most")
-    if targets.count(STANDARD) + json > 1:
-        raise misused("--json and -o - both write to standard output: choose one")
-    if STANDARD in targets and sys.stdout.isatty():
-        raise misused("standard output is a terminal: give -o FILE, or send it into a pipe or file")
+    mistakes = {
+        "standard input can be read only once: give - for one input at most": sources.count(STANDARD) > 1,
+        "--json and -o - both write to standard output: choose one": targets.count(STANDARD) + json > 1,
+        "standard output is a terminal: give -o FILE, or use a pipe": STANDARD in targets and sys.stdout.isatty(),
+    }
+    refuse(mistakes)
     for n, target in enumerate(targets):
         if target == STANDARD:
             continue
-        if not os.path.basename(target) or os.path.isdir(target):
-            raise misused(f"the output {target or '(nothing)'} is a folder: give the name of a file")
-        if not os.path.isdir(os.path.dirname(os.path.abspath(target))):
-            raise misused(f"cannot write {target}: there is no folder {os.path.dirname(target)}")
-        if any(_same(target, source) for source in sources):
-            raise misused(f"{target} is an input too: give another output, so that no data are lost")
-        if any(_same(target, other) for other in targets[:n]):
-            raise misused(f"{target} would be written twice: give two different names")
+        folder, is_folder = os.path.dirname(target), not os.path.basename(target) or os.path.isdir(target)
+        is_source, again = (any(_same(target, other) for other in others) for others in (sources, targets[:n]))
+        mistakes = {
+            f"the output {target or '(nothing)'} is a folder: give the name of a file": is_folder,
+            f"cannot write {target}: there is no folder {folder}": not os.path.isdir(folder or "."),
+            f"{target} is an input too: give another output, so that no data are lost": is_source,
+            f"{target} would be written twice: give two different names": again,
+        }
+        refuse(mistakes)
 
 
 def _same(a: str, b: str) -> bool:
@@ -257,21 +240,21 @@ REMEDIES = {
 
 
 @contextmanager
-def wanted_file(wanted: str, path: str, name: str) -> Iterator[None]:
-    """Errors of reading a sketch, a design or a model, with the name of the file and what it is instead."""
-    from sketchlearn.core.limits import FormatError
+def naming(path: str, wanted: str = "") -> Iterator[None]:
+    """Errors about a file, with its name and, if it was to be of a kind, what it is instead."""
     from sketchlearn.files.sketches import WrongKindError
     from sketchlearn.rows.paths import holds_rows
 
     try:
         yield
-    except WrongKindError as error:
-        raise ValueError(_sentence(wanted, error.found, path, name)) from None
-    except FormatError as error:
-        if holds_rows(path):
-            raise ValueError(_sentence(wanted, "table of rows", path, name)) from None
-        raise ValueError(f"{name}: {error}") from None
     except ValueError as error:
+        name, found = named(path), ""
+        if wanted and isinstance(error, FormatError):
+            table = "table of rows" if holds_rows(path) else ""
+            found = error.found if isinstance(error, WrongKindError) else table
+        if found:
+            remedy = REMEDIES.get((wanted, found), OTHER_REMEDY).format(path=path)
+            raise ValueError(f"{name} is a {found}, not a {wanted}: {remedy}") from None
         raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 
 
@@ -284,10 +267,6 @@ def refuse_own_file(path: str) -> None:
         return
     if found := kind_of(Path(path).read_bytes()):
         raise ValueError(f"{path} is a {found}, not a table of rows: give the file with the rows")
-
-
-def _sentence(wanted: str, found: str, path: str, name: str) -> str:
-    return f"{name} is a {found}, not a {wanted}: {REMEDIES.get((wanted, found), OTHER_REMEDY).format(path=path)}"
 
 
 # What formulas begin with (OWASP, "CSV injection"); the last four are what Japanese keyboards have for the first four.
@@ -327,12 +306,22 @@ LARGEST_SAMPLE = 20_000  # rows: a fit works on them many times
 class SampleFiles(CsvOptions):
     """The files of --sample, none if it was not given, and how they are read."""
 
-    sample: Sample = None
-    assume_public_sample: AssumePublicSample = False
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Some of the sketched rows, or rows like them (files or -), to calibrate to the sketch and cluster.",
+        ),
+    ] = None
+    assume_public_sample: Annotated[
+        bool,
+        typer.Option(
+            "--assume-public-sample", help="The rows of --sample are public: a private sketch takes no others."
+        ),
+    ] = False
 
     @cached_property
     def paths(self) -> list[str]:
-        """The files, of which there must be some."""
         return [] if self.sample is None else files_from([self.sample])
 
     def rows(self, operator: Any, seed: int) -> NDArray[Any] | None:

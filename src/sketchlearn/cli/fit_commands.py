@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,34 +12,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sketchlearn.cli import options
+import sketchlearn as skl
+from sketchlearn.cli import files, options, tables
 from sketchlearn.cli.errors import DOUBTFUL, fit_warnings, misused, say, two_commands
-from sketchlearn.cli.files import (
-    MOST_BYTES,
-    SampleFiles,
-    check_paths,
-    files_by_label,
-    naming,
-    read,
-    read_sketch,
-    tell,
-    write,
-)
-from sketchlearn.cli.tables import (
-    certainty_lines,
-    cluster_figures,
-    cluster_table,
-    coefficient_table,
-    column_names,
-    component_table,
-    digits,
-    independent_table,
-    measured,
-    profile_lines,
-    records_in_words,
-    table,
-)
-from sketchlearn.core.messages import in_digits
+from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.estimators.registry import foreign_tasks, tasks
 
 
@@ -49,17 +23,12 @@ from sketchlearn.estimators.registry import foreign_tasks, tasks
 class FitOptions:
     """What every fit has options for."""
 
-    output: options.ModelOutput = None
+    output: options.OptionalOutput = None
     trusted: options.Trusted = None
     json: options.Json = False
-    strict: bool = False
-
-
-@dataclass(frozen=True)
-class StrictFitOptions(FitOptions):
-    """What fits that may warn have options for."""
-
-    strict: options.Strict = False
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning about the fit.")] = (
+        False
+    )
 
 
 #: help texts of the commands that are `clusters` under the names of their tasks
@@ -82,7 +51,7 @@ CLUSTER_HELP = {
     Example:
       sketchlearn fit kmedians -k 3 day1.sketch -o model.json
     """,
-    "stable": """Learn a mixture of stable laws, with heavy tails.
+    "stable": """Learn a mixture of symmetric alpha-stable distributions, which have heavy tails.
 
     Best from a design for --task stable.
 
@@ -97,9 +66,9 @@ CLUSTER_HELP = {
 def clusters(
     context: typer.Context,
     sketch: options.SketchFile,
-    asked: StrictFitOptions,
+    asked: FitOptions,
     n_components: options.ComponentsOrAuto,
-    sample: SampleFiles,
+    sample: files.SampleFiles,
     max_clusters: options.MaxClusters = 20,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
@@ -113,9 +82,9 @@ def clusters(
 @options.grouped
 def gmm(
     sketch: options.SketchFile,
-    asked: StrictFitOptions,
+    asked: FitOptions,
     n_components: options.ComponentsOrAuto,
-    sample: SampleFiles,
+    sample: files.SampleFiles,
     max_clusters: options.MaxClusters = 20,
     covariance_type: Annotated[
         options.Covariance, typer.Option(help="Shape of the Gaussians.")
@@ -147,15 +116,15 @@ def _estimator(task: str, k: int | str, max_clusters: int, **parameters: Any) ->
     return estimator(k, max_clusters=max_clusters, **parameters)
 
 
-def _learn(model: Any, sketch: str, sample: SampleFiles, plot: str | None, asked: FitOptions) -> None:
-    """Learns a model, writes it and shows it."""
+def _learn(model: Any, sketch: str, sample: files.SampleFiles, plot: str | None, asked: FitOptions) -> None:
+    from sketchlearn.estimators.base.components import FittedMixture
     from sketchlearn.inference.decoders import NAMED
     from sketchlearn.views.pictures import plot_model
 
     if model.decoder not in NAMED:
         raise misused(f"--decoder must be one of {', '.join(NAMED)}, not {model.decoder!r}")
-    check_paths([sketch, *sample.paths, *(asked.trusted or [])], [asked.output, plot], json=asked.json)
-    loaded = read_sketch(sketch, asked.trusted)
+    files.check_paths([sketch, *sample.paths, *(asked.trusted or [])], [asked.output, plot], json=asked.json)
+    loaded = files.read_sketch(sketch, asked.trusted)
     rows = sample.rows(loaded.operator, model.random_state)
     started = time.perf_counter()
     with fit_warnings() as warned:
@@ -163,54 +132,33 @@ def _learn(model: Any, sketch: str, sample: SampleFiles, plot: str | None, asked
     seconds = time.perf_counter() - started
     if plot is not None:
         plot_model(loaded, model, plot)
-    outcome = model.outcome_
+    outcome, learned, choice = model.outcome_, model.fitted_model(), getattr(model, "choice_", None)
     lines = [
-        f"k = {len(model.weights_)}, from {records_in_words(loaded.count)}",
-        *_chosen(model),
+        f"k = {len(model.weights_)}, from {counted(loaded.count, 'record')}",
+        *([] if choice is None else [" ".join(choice.sentences)]),
         f"{outcome.status.value} ({outcome.misfit_in_words}). {outcome.advice}".strip(),
-        *_fit_test(model),
-        *(f"{name} {text}" for name, text in measured(model)),
+        *([f"fit test {learned.fit_in_words}"] if isinstance(learned, FittedMixture) else []),
+        *(f"{name} {text}" for name, text in tables.measured(model)),
         *_profiles(model, loaded),
     ]
-    parts = {f"{model.fitted_model().kind_of_part}s": cluster_figures(model)}
+    parts = {f"{learned.kind_of_part}s": tables.cluster_figures(model)}
     _give_model(model, lines, asked, warned, seconds=seconds, plot=plot, **parts)
 
 
-def _chosen(model: Any) -> list[str]:
-    """How the number of clusters was chosen, if it was."""
-    choice = getattr(model, "choice_", None)
-    return [] if choice is None else [" ".join(choice.sentences)]
-
-
-def _fit_test(model: Any) -> list[str]:
-    """A line for the fit test of a mixture."""
-    from sketchlearn.estimators.base.components import FittedMixture
-
-    learned = model.fitted_model()
-    if not isinstance(learned, FittedMixture):
-        return []
-    return [f"fit test {learned.fit_in_words}"]
-
-
 def _profiles(model: Any, sketch: Any) -> list[str]:
-    """The clusters in the table's own terms, where a schema and kept rows tell them; else their centers."""
-    from sketchlearn.questions.profiles import has_profiles, profiles
-    from sketchlearn.rows.schemas.table_schema import SchemaColumns
+    """The clusters in the columns' names and units, if there are a schema and kept rows; else their centers."""
+    from sketchlearn.questions.profiles import has_profiles
 
-    if not isinstance(model.columns_, SchemaColumns) or not model.can("predict"):
-        return cluster_table(model)
+    if not isinstance(model.columns_, skl.schemas.SchemaColumns) or not model.can("predict"):
+        return tables.cluster_table(model)
     if not has_profiles(sketch):
         say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
-        return cluster_table(model)
-    return profile_lines(profiles(model, sketch).with_shares(model))
+        return tables.cluster_table(model)
+    return tables.profile_lines(skl.profiles(model, sketch).with_shares(model))
 
 
 @options.grouped
-def pca(
-    sketch: options.SketchFile,
-    asked: FitOptions,
-    n_components: options.Components,
-) -> None:
+def pca(sketch: options.SketchFile, asked: FitOptions, n_components: options.Components) -> None:
     """Learn principal components.
 
     The sketch is one of a design for --task moments.
@@ -222,7 +170,7 @@ def pca(
     """
     model, records, warned = _fitted(tasks()["pca"].load()(n_components), sketch, asked)
     lines = [f"{in_digits(100 * model.explained_variance_ratio_.sum())} % of the variance, from {records}"]
-    lines += component_table(model) + certainty_lines(model)
+    lines += tables.component_table(model) + tables.certainty_lines(model)
     _give_model(model, lines, asked, warned)
 
 
@@ -243,14 +191,14 @@ def ica(
     """
     model, records, warned = _fitted(tasks()["ica"].load()(random_state=seed), sketch, asked)
     lines = [f"{len(model.components_)} independent components, from {records}"]
-    lines += independent_table(model) + certainty_lines(model)
+    lines += tables.independent_table(model) + tables.certainty_lines(model)
     _give_model(model, lines, asked, warned)
 
 
 @options.grouped
 def subspaces(
     sketch: options.SketchFile,
-    asked: StrictFitOptions,
+    asked: FitOptions,
     n_components: options.Components,
     dimensions: Annotated[
         str, typer.Option("--dimensions", "-p", metavar="P,...", help="Dimension of all subspaces, or of each.")
@@ -276,8 +224,8 @@ def subspaces(
     lines = [f"k = {n_components}, noise {noise}, misfit {misfit}, from {records}"]
     parts = enumerate(zip(model.weights_, model.subspaces_, strict=True))
     cells = [[str(i), f"{share:.4f}"] for i, (share, basis) in parts for _ in basis]
-    vectors = [vector for basis in model.subspaces_ for vector in basis]
-    lines += table(["cluster", "share"], cells, digits(vectors), column_names(model))
+    vectors = [map(in_digits, tables.without_rounding(vector)) for basis in model.subspaces_ for vector in basis]
+    lines += tables.table(["cluster", "share"], cells, list(map(list, vectors)), tables.column_names(model))
     _give_model(model, lines, asked, warned)
 
 
@@ -286,12 +234,7 @@ def regression(
     sketch: options.SketchFile,
     asked: FitOptions,
     targets: Annotated[
-        Any,
-        typer.Option(
-            parser=options.columns_from,
-            metavar="A,B,...",
-            help="Names or positions of the targets; by default the last column.",
-        ),
+        Any, options.targeting(help="Names or positions of the targets; by default the last column.")
     ] = None,
     alpha: Annotated[
         str | None, typer.Option(help="A ridge penalty, or gcv to choose one by cross-validation; by default none.")
@@ -309,17 +252,18 @@ def regression(
     penalty = () if alpha is None else (_penalty(alpha),)
     estimator = tasks()["ridge" if penalty else "regression"].load()(*penalty)
     model, records, warned = _fitted(estimator, sketch, asked, targets=None if targets is None else list(targets))
-    names = _named_targets(model.sketch_.operator.column_names, targets)
+    columns = model.sketch_.operator.column_names
+    names = [str(columns[one]) if isinstance(one, int) else one for one in (targets or (-1,))]  # the last by default
     lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
     lines += [f"alpha {in_digits(model.alpha_)}"] if penalty else []
-    lines += coefficient_table(model, names) + certainty_lines(model)
+    lines += tables.coefficient_table(model, names) + tables.certainty_lines(model)
     _give_model(model, lines, asked, warned, targets=names)
 
 
 @options.grouped
 def kernel(
     sketch: options.SketchFile,
-    asked: StrictFitOptions,
+    asked: FitOptions,
     alpha: Annotated[str, typer.Option(help="The penalty, or gcv to choose it by cross-validation.")] = "gcv",
 ) -> None:
     """Learn a kernel regression: some columns as smooth functions of the others.
@@ -336,7 +280,7 @@ def kernel(
     names = [model.sketch_.operator.column_names[i] for i in model.target_positions_]
     lines = [f"{_joined(names)}: R^2 {in_digits(model.r2_)}, from {records}"]
     errors = [float(variance) ** 0.5 for variance in model.fitted_model().expected_errors]
-    lines += [f"error to expect at new rows: {', '.join(map(in_digits, errors))} (root mean square)"]
+    lines += [f"expected error at new rows: {', '.join(map(in_digits, errors))} (root mean square)"]
     lines += [f"alpha {in_digits(model.alpha_)}, {in_digits(model.degrees_of_freedom_, 3)} degrees of freedom"]
     _give_model(model, lines, asked, warned, targets=names)
 
@@ -346,12 +290,6 @@ def _penalty(alpha: str) -> float | str:
         return alpha if alpha == "gcv" else float(alpha)
     except ValueError:
         raise misused(f"--alpha must be a number or gcv, not {alpha!r}") from None
-
-
-def _named_targets(columns: Sequence[str], chosen: tuple[Any, ...] | None) -> list[str]:
-    """Names of the columns of --targets: of positions, too; the last column is the target where nothing is said."""
-    wanted = (-1,) if chosen is None else chosen
-    return [str(columns[target]) if isinstance(target, int) else target for target in wanted]
 
 
 def _joined(targets: list[str]) -> str:
@@ -367,7 +305,7 @@ def classifier(
     ] = None,
     seed: options.Seed = 0,
 ) -> None:
-    """Learn to tell classes apart, from one sketch of each.
+    """Learn a classifier from one sketch of each class.
 
     From a design for --task moments, each class is a Gaussian (of rows with hundreds of columns, in the directions that
     design --directions 32 takes); from others, classes are compared by Parzen windows.
@@ -381,29 +319,24 @@ def classifier(
       sketchlearn sketch day2.csv --design moments.json -o two.sketch
       sketchlearn fit classifier one=one.sketch two=two.sketch -o model.json
     """
-    files = files_by_label(sketches)
-    check_paths([*files.values(), classes, *(asked.trusted or [])], [asked.output], json=asked.json)
-    loaded = {label: read_sketch(path, asked.trusted) for label, path in files.items()}
-    declared = list(loaded) if classes is None else _selected(classes)
-    with fit_warnings() as warned:
-        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=declared)
-    lines = [f"{len(files)} classes by the {model.rule_} rule"]
-    for label, prior in zip(model.classes_, model.priors_, strict=True):
-        lines.append(f"{label}: {prior:.4f}, {records_in_words(loaded[label].count)}")
-    _give_model(model, lines, asked, warned)
-
-
-def _selected(path: str) -> Any:
     from sketchlearn.estimators.files import selected_from_bytes
 
-    with naming(path):
-        return selected_from_bytes(read(path))
+    by_label = files.files_by_label(sketches)
+    files.check_paths([*by_label.values(), classes, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = {label: files.read_sketch(path, asked.trusted) for label, path in by_label.items()}
+    declared = list(loaded) if classes is None else files.read_as("", classes, selected_from_bytes)
+    with fit_warnings() as warned:
+        model = tasks()["classifier"].load()(random_state=seed).fit_sketch(loaded, classes=declared)
+    lines = [f"{len(by_label)} classes by the {model.rule_} rule"]
+    for label, prior in zip(model.classes_, model.priors_, strict=True):
+        lines.append(f"{label}: {prior:.4f}, {counted(loaded[label].count, 'record')}")
+    _give_model(model, lines, asked, warned)
 
 
 @options.grouped
 def generator(
     sketch: options.SketchFile,
-    asked: StrictFitOptions,
+    asked: FitOptions,
     max_iter: Annotated[int, typer.Option(min=1, help="Largest number of training steps.")] = 4000,
     seed: options.Seed = 0,
     progress: options.Progress = None,
@@ -418,8 +351,7 @@ def generator(
       sketchlearn fit generator day1.sketch --max-iter 600 -o model.safetensors
       sketchlearn sample model.safetensors -n 10
     """
-    shown = sys.stderr.isatty() if progress is None else progress
-    estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(shown))
+    estimator = tasks()["generator"].load()(max_iter=max_iter, random_state=seed, verbose=int(bool(progress)))
     model, records, warned = _fitted(estimator, sketch, asked)
     figures = {
         "type": "generator",
@@ -451,11 +383,11 @@ def foreign(
 
 def _fitted(estimator: Any, sketch: str, asked: FitOptions, **more: Any) -> tuple[Any, str, list[str]]:
     """The estimator, fitted to a sketch file; the number of records in words; and warnings about the fit."""
-    check_paths([sketch, *(asked.trusted or [])], [asked.output], json=asked.json)
-    loaded = read_sketch(sketch, asked.trusted)
+    files.check_paths([sketch, *(asked.trusted or [])], [asked.output], json=asked.json)
+    loaded = files.read_sketch(sketch, asked.trusted)
     with fit_warnings() as warned:
         model = estimator.fit_sketch(loaded, **more)
-    return model, records_in_words(loaded.count), warned
+    return model, counted(loaded.count, "record"), warned
 
 
 def _give_model(model: Any, lines: list[str], asked: FitOptions, warned: list[str], **more: Any) -> None:
@@ -464,9 +396,9 @@ def _give_model(model: Any, lines: list[str], asked: FitOptions, warned: list[st
 
     data = model_to_bytes(model)
     if asked.output is not None:
-        write(asked.output, data)
+        files.write(asked.output, data)
     held = json_module.loads(data) if data[:1] == b"{" else {}  # generators are not written as JSON
-    tell(asked.json, {**held, **more, "output": asked.output, "warnings": warned}, *lines, output=asked.output)
+    files.tell(asked.json, {**held, **more, "output": asked.output, "warnings": warned}, *lines, output=asked.output)
     if asked.strict and warned:
         raise typer.Exit(DOUBTFUL)
 
@@ -517,7 +449,7 @@ def _commands(path: str) -> str:
     from sketchlearn.files.sketches import kind_of
 
     try:
-        found = kind_of(Path(path).read_bytes()) if os.path.getsize(path) <= MOST_BYTES else None
+        found = kind_of(Path(path).read_bytes()) if os.path.getsize(path) <= files.MOST_BYTES else None
     except OSError:
         found = None
     return f"type sketchlearn fit kmeans -k K {path} -o FILE" if found == "sketch" else two_commands(path)

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli import options
-from sketchlearn.cli.errors import misused
-from sketchlearn.cli.files import (
-    check_paths,
-    files_by_label,
-    named,
-    read_sketch,
-    signing_key,
-    tell,
-    write,
-    write_sketch,
-)
-from sketchlearn.cli.tables import records_in_words
-from sketchlearn.core.messages import in_digits
-
-if TYPE_CHECKING:
-    from sketchlearn.privacy.budget import Budget
-    from sketchlearn.privacy.forecast import Forecast
-    from sketchlearn.sketch.ledger import Ledger
-    from sketchlearn.sketch.sums import Sketch
+import sketchlearn as skl
+from sketchlearn.cli import files, options
+from sketchlearn.cli.errors import refuse
+from sketchlearn.core.messages import counted, in_digits
 
 
-def forecast_figures(found: Forecast) -> dict[str, Any]:
-    """The forecast for machines."""
+def forecast_figures(found: skl.privacy.Forecast) -> dict[str, Any]:
     parts = [{**asdict(part), "noise_over_signal": part.noise_over_signal} for part in found.parts]
     common = {"n_rows": found.n_rows, "count_deviation": found.count_deviation, "verdict": found.verdict}
     return {"ledger": found.ledger.to_json(), "parts": parts, **common}
@@ -40,9 +23,7 @@ def forecast_figures(found: Forecast) -> dict[str, Any]:
 def privatize(
     sketch: options.SketchFile,
     epsilon: Annotated[float, typer.Option(help="The privacy loss: the smaller, the more noise.")],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
-    ] = None,
+    output: options.OptionalOutput = None,
     delta: Annotated[float, typer.Option(help="0 for pure epsilon; otherwise far below one over the records.")] = 0.0,
     neighbors: options.NeighborsOption = options.Neighbors.add_remove,
     already: Annotated[
@@ -105,32 +86,33 @@ def privatize(
       sketchlearn privatize exact.sketch --epsilon 1 -o day1.private.sketch
       sketchlearn fit kmeans -k 3 day1.private.sketch -o model.json
     """
-    from sketchlearn.privacy.budget import Budget, personal_budget
-    from sketchlearn.privacy.release import privatize
+    from sketchlearn.privacy.budget import personal_budget
 
-    check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
-    if forecast:
-        if output is not None:
-            raise misused("--forecast releases nothing: leave out -o")
-        _forecast(read_sketch(sketch, trusted), (epsilon, delta, neighbors.value), n_components, json=json)
+    files.check_paths([sketch, already, key, *(trusted or [])], [output], json=json)
+    mistakes = {
+        "--forecast releases nothing: leave out -o": forecast and output is not None,
+        "Missing option '--output' / '-o': where to write the private sketch": not forecast and output is None,
+        "-k is for --forecast: releases are for any number of clusters": not forecast and n_components is not None,
+        "--witness is for a --budget": witness is not None and budget is None,
+    }
+    refuse(mistakes)
+    if output is None:  # of --forecast
+        planned: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "n_components": n_components}
+        found = skl.privacy.forecast(files.read_sketch(sketch, trusted), neighbors=neighbors.value, **planned)
+        secret = "Nothing was spent. The number of records is exact here, so keep this table to yourself."
+        files.tell(json, forecast_figures(found), *str(found).splitlines(), secret)
         return
-    if output is None:
-        raise misused("Missing option '--output' / '-o': where to write the private sketch")
-    if n_components is not None:
-        raise misused("-k is for --forecast: releases are for any number of clusters")
-    signing = signing_key(key)
-    exact, earlier = read_sketch(sketch, trusted), None
+    signing = files.signing_key(key)
+    exact, earlier = files.read_sketch(sketch, trusted), None
     if already is not None:
-        earlier = read_sketch(already, trusted)
+        earlier = files.read_sketch(already, trusted)
         if earlier.ledger is None:
-            raise ValueError(f"{named(already)} is not private: --already takes an earlier private release")
-    if witness is not None and budget is None:
-        raise misused("--witness is for a --budget")
+            raise ValueError(f"{files.named(already)} is not private: --already takes an earlier private release")
     if budget is None:
         books = personal_budget(budget_epsilon)
     else:
-        books = Budget.planned(budget, budget_epsilon, neighbors=neighbors.value, witness=witness)
-    private = privatize(
+        books = skl.privacy.Budget.planned(budget, budget_epsilon, neighbors=neighbors.value, witness=witness)
+    private = skl.privatize(
         exact,
         epsilon=epsilon,
         delta=delta,
@@ -141,49 +123,38 @@ def privatize(
         parties=parties,
         allow_weak=allow_weak,
     )
-    write_sketch(output, private, key=signing)
+    files.write_sketch(output, private, key=signing)
     ledger = private.ledger
     assert ledger is not None
     noise, lines = _share(ledger, output) if private.lacks_shares else _release(private, ledger, output)
     figures = {"output": output, "records": private.count, "ledger": ledger.to_json(), "noise_of_means": noise}
-    lines += [f"Keep {named(sketch)} to yourself.", _booked(books, exact)]
-    lines += [] if exact.kept is None else [f"The rows that {named(sketch)} keeps are not in {named(output)}."]
-    tell(json, figures, *lines, output=output)
+    limit = f", of {books.epsilon:g}." if books.epsilon else "; it has no limit: set one with --budget-epsilon."
+    lines += [f"Keep {files.named(sketch)} to yourself."]
+    lines += [f"{books.path} has booked {books.spent_on(exact.batches)} for these rows{limit}"]
+    if exact.kept is not None:
+        lines.append(f"The rows that {files.named(sketch)} keeps are not in {files.named(output)}.")
+    files.tell(json, figures, *lines, output=output)
 
 
-def _release(private: Sketch, ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
+def _release(private: skl.Sketch, ledger: skl.privacy.Ledger, output: str) -> tuple[float | None, list[str]]:
     """The noise of a private sketch's means, and what to know about it."""
     largest = private.operator.largest_contribution * private.units / getattr(private.operator, "n_groups", 1)
     noise = math.sqrt(ledger.sum_variance) / largest
     return noise, [
-        f"{records_in_words(private.count)} (with noise), {ledger}",
+        f"{counted(private.count, 'record')} (with noise), {ledger}",
         f"Noise on the mean of each feature: about {in_digits(noise, 2)} of its largest value.",
-        f"Whoever has {named(output)} learns little more about one {ledger.unit or 'record'} than from data without "
-        "it.",
+        f"Whoever has {files.named(output)} learns little more about one {ledger.unit or 'record'} than from data "
+        "without it.",
     ]
 
 
-def _share(ledger: Ledger, output: str) -> tuple[float | None, list[str]]:
+def _share(ledger: skl.privacy.Ledger, output: str) -> tuple[float | None, list[str]]:
     """What to know about a share of noise, whose means tell nothing yet."""
     return None, [
         f"This is {ledger}",
-        f"A single share protects little: send {named(output)} to nobody but whoever adds all shares with sketchlearn "
-        "merge and forgets them.",
+        f"A single share protects little: send {files.named(output)} only to whoever adds all shares with "
+        "sketchlearn merge and then deletes them.",
     ]
-
-
-def _booked(books: Budget, exact: Sketch) -> str:
-    limit = f", of {books.epsilon:g}." if books.epsilon else "; it has no limit: set one with --budget-epsilon."
-    return f"{books.path} has booked {books.spent_on(exact.batches)} for these rows{limit}"
-
-
-def _forecast(exact: Sketch, spent: tuple[float, float, str], n_components: int | None, *, json: bool) -> None:
-    from sketchlearn.privacy.forecast import forecast
-
-    epsilon, delta, neighbors = spent
-    found = forecast(exact, epsilon=epsilon, delta=delta, neighbors=neighbors, n_components=n_components)
-    secret = "Nothing was spent. The number of records is exact here, so keep this table to yourself."
-    tell(json, forecast_figures(found), *str(found).splitlines(), secret)
 
 
 def select_classes(
@@ -217,16 +188,15 @@ def select_classes(
       sketchlearn fit classifier one=one.private.sketch two=two.private.sketch --classes classes.json -o model.json
     """
     from sketchlearn.estimators.files import selected_to_bytes
-    from sketchlearn.privacy.budget import Budget, personal_budget
-    from sketchlearn.privacy.class_selection import select_classes
+    from sketchlearn.privacy.budget import personal_budget
 
-    files = files_by_label(sketches)
-    check_paths([*files.values(), *(trusted or [])], [output], json=json)
-    exact = {label: read_sketch(path, trusted) for label, path in files.items()}
-    books = Budget.planned(budget, neighbors=neighbors.value) if budget else personal_budget()
-    selected = select_classes(exact, epsilon=epsilon, delta=delta, neighbors=neighbors.value, budget=books)
-    write(output, selected_to_bytes(selected))
-    tell(
+    by_label = files.files_by_label(sketches)
+    files.check_paths([*by_label.values(), *(trusted or [])], [output], json=json)
+    exact = {label: files.read_sketch(path, trusted) for label, path in by_label.items()}
+    books = skl.privacy.Budget.planned(budget, neighbors=neighbors.value) if budget else personal_budget()
+    selected = skl.privacy.select_classes(exact, epsilon=epsilon, delta=delta, neighbors=neighbors.value, budget=books)
+    files.write(output, selected_to_bytes(selected))
+    files.tell(
         json,
         {"labels": list(selected), "ledger": selected.ledger.to_json(), "output": output},
         f"selected: {', '.join(selected) or 'no class'}",
@@ -253,7 +223,7 @@ def keygen(
     from sketchlearn.core.signatures import write_keys
 
     key = write_keys(name)
-    tell(
+    files.tell(
         json,
         {"private": f"{name}.key", "public": f"{name}.pub", "key": key},
         f"{name}.key signs: sketchlearn sketch --key {name}.key. Whoever has it signs as you: keep it to yourself.",

@@ -8,45 +8,16 @@ import itertools
 import json as json_module
 import os
 import re
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from sketchlearn.cli import options
+import sketchlearn as skl
+from sketchlearn.cli import files, options, tables
 from sketchlearn.cli.errors import DOUBTFUL, misused, warn
-from sketchlearn.cli.files import (
-    STANDARD,
-    SampleFiles,
-    check_paths,
-    keys_from,
-    model_from,
-    named,
-    naming,
-    read,
-    read_sketch,
-    tell,
-    write,
-)
-from sketchlearn.cli.tables import (
-    COLUMNS_SHOWN,
-    TABLES,
-    certainty_lines,
-    cluster_figures,
-    cluster_table,
-    column_facts,
-    kept_in_words,
-    measured,
-    records_in_words,
-)
-from sketchlearn.core.messages import in_digits
+from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.estimators.registry import Task
-
-if TYPE_CHECKING:
-    from sketchlearn.features.operator import Operator
-    from sketchlearn.sketch.sums import Sketch
-
 
 Facts = tuple[dict[str, Any], list[tuple[str, str]]]
 
@@ -61,7 +32,7 @@ def info(
     trusted: options.Trusted = None,
     json: options.Json = False,
 ) -> None:
-    """Say what a sketch, design, model or schema file holds; without a file, what this machine computes with.
+    """Show what a sketch, design, model or schema file contains; without a file, the version, processor and GPUs.
 
     \b
     Example:
@@ -72,8 +43,8 @@ def info(
     if file is None:
         _report_facts(json, *_of_machine())
         return
-    keys, data = keys_from(trusted), read(file)
-    with naming(file):
+    keys, data = files.keys_from(trusted), files.read(file)
+    with files.naming(file):
         reader = _reader(data)
         if keys is not None and reader is not _of_sketch:
             raise ValueError("designs, models and schemas are not signed: leave out --trusted")
@@ -87,12 +58,10 @@ def info(
 
 def _report_facts(json: bool, figures: dict[str, Any], rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
-    tell(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
+    files.tell(json, figures, *(f"{name:{width}}  {value}" for name, value in rows))
 
 
 def _of_machine() -> Facts:
-    """The version, the processor's kernel and threads, and the GPUs."""
-    from sketchlearn.core.packages import __version__
     from sketchlearn.kernels import dispatch as kernel
     from sketchlearn.kernels.gpu.driver import DeviceError, devices
 
@@ -101,15 +70,13 @@ def _of_machine() -> Facts:
         found, why = [own.name for own in devices("cuda")], ""
     except DeviceError as error:
         found, why = [], str(error)
-    figures = {"version": __version__, "kernel": kernel.active, "threads": threads, "gpus": found}
-    rows = [("sketchlearn", __version__), ("processor", f"{threads} threads, kernel {kernel.active}")]
+    figures = {"version": skl.__version__, "kernel": kernel.active, "threads": threads, "gpus": found}
+    rows = [("sketchlearn", skl.__version__), ("processor", f"{threads} threads, kernel {kernel.active}")]
     return figures, rows + ([(f"cuda:{n}", name) for n, name in enumerate(found)] or [("GPU", f"none: {why}")])
 
 
 def _reader(data: bytes) -> Callable[[bytes], Facts]:
-    """The function that reads files of this kind."""
     from sketchlearn.core.containers import CLASSES, parsed
-    from sketchlearn.core.limits import FormatError
     from sketchlearn.files.sketches import kind_of
 
     readers = {"sketch": _of_sketch, "design": _of_design, "model": _of_model, "schema": _of_schema}
@@ -119,19 +86,17 @@ def _reader(data: bytes) -> Callable[[bytes], Facts]:
         return _of_sketch
     if parsed(data).get("kind") == CLASSES:
         return _of_classes
-    raise FormatError("neither a sketch nor a design, a model or a schema")
+    raise skl.FormatError("neither a sketch nor a design, a model or a schema")
 
 
 def _of_sketch(data: bytes) -> Facts:
-    from sketchlearn.files.sketches import from_bytes
-
-    sketch = from_bytes(data)
+    sketch = skl.from_bytes(data)
     operator: Any = sketch.operator
     figures, rows = _of_operator(operator)
     content = _content(sketch)
     figures |= {"kind": "sketch", "records": sketch.count, "sums": len(sketch.sums), "content": content}
     rows.append(("content", f"{content} (SHA-256; equal sketches have the same)"))
-    records = records_in_words(sketch.count)
+    records = counted(sketch.count, "record")
     if sketch.ledger is not None:
         figures["ledger"] = sketch.ledger.to_json()
         kind = "private sketch"
@@ -142,7 +107,7 @@ def _of_sketch(data: bytes) -> Facts:
     notes = [("skipped files", ", ".join(sketch.skipped) or "none")]
     if sketch.kept is not None:
         figures["rows"] = len(sketch.kept)
-        notes.insert(0, ("rows", kept_in_words(sketch.kept)))
+        notes.insert(0, ("rows", tables.kept_in_words(sketch.kept)))
     if sketch.unit is not None:
         figures |= sketch.unit.to_json()
         notes.insert(0, ("units", str(sketch.unit)))
@@ -151,7 +116,7 @@ def _of_sketch(data: bytes) -> Facts:
     return figures, [("kind", "sketch"), ("holds", records), *rows, *notes]
 
 
-def _content(sketch: Sketch) -> str:
+def _content(sketch: skl.Sketch) -> str:
     """SHA-256 of all that `==` compares: kept rows and notes depend on what was added and taken out again."""
     operator: Any = sketch.operator
     ledger = None if sketch.ledger is None else sketch.ledger.to_json()
@@ -198,20 +163,18 @@ def _of_classes(data: bytes) -> Facts:
 
 def _of_schema(data: bytes) -> Facts:
     from sketchlearn.files.designs import schema_from_bytes
-    from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
     schema = schema_from_bytes(data)
     origin = "proposed from rows" if schema.proposed else "written"
-    facts, columns = column_facts(SchemaColumns(schema), len(schema.encoded_names))
+    facts, columns = tables.column_facts(skl.schemas.SchemaColumns(schema), len(schema.encoded_names))
     return {"kind": "schema", **facts, "schema": schema.to_json()}, [("kind", f"schema, {origin}"), *columns]
 
 
-def _of_operator(operator: Operator) -> Facts:
+def _of_operator(operator: skl.extend.Operator) -> Facts:
     from sketchlearn.features.abilities import Ability
-    from sketchlearn.features.fourier import FourierFeatures
     from sketchlearn.inference.errors.kernel_bounds import kernel_in_words
 
-    facts, columns = column_facts(operator.columns, operator.n_features)
+    facts, columns = tables.column_facts(operator.columns, operator.n_features)
     figures: dict[str, Any] = {
         "operator": operator.to_json(),
         "words": operator.in_words,
@@ -224,14 +187,14 @@ def _of_operator(operator: Operator) -> Facts:
     rows = [("operator", operator.in_words), *columns, ("operator digest", identity)]
     if answers := ", ".join(figures["answers"]):
         rows.insert(1, ("answers", answers))
-    if (waves := operator.part(FourierFeatures)) is not None:
+    if (waves := operator.part(skl.features.FourierFeatures)) is not None:
         rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
     units = operator.error_units
     if units is not None:
         figures["error_units"] = units
-        pairs = zip(operator.column_names[:COLUMNS_SHOWN], units, strict=False)
+        pairs = zip(operator.column_names[: tables.COLUMNS_SHOWN], units, strict=False)
         shown = ", ".join(f"{name} {in_digits(unit)}" for name, unit in pairs)
-        more = ", ..." if len(units) > COLUMNS_SHOWN else ""
+        more = ", ..." if len(units) > tables.COLUMNS_SHOWN else ""
         rows.insert(-1, ("errors", f"count in standard deviations: {shown}{more}"))
     return figures, rows
 
@@ -246,16 +209,15 @@ def _of_model(data: bytes) -> Facts:
     task = task_of(model)
     parts = isinstance(model.fitted_model(), FittedComponents)
     figures, rows = _of_clusters(model, task) if parts else _of_task(model, task)
-    if task.name in TABLES:
+    if task.name in tables.TABLES:
         figures["error_bars"] = model.error_bars().to_json()
-        rows += [("", line) for line in TABLES[task.name](model) + certainty_lines(model)]
+        rows += [("", line) for line in tables.TABLES[task.name](model) + tables.certainty_lines(model)]
     if model.privacy_ is None:
         return figures, rows
     return {**figures, "ledger": model.privacy_.to_json()}, [*rows, ("privacy", str(model.privacy_))]
 
 
 def _of_clusters(model: Any, task: Task) -> Facts:
-    """Of clusters and mixtures."""
     from sketchlearn.estimators.base.components import FittedMixture
 
     outcome, k = model.outcome_, len(model.weights_)
@@ -265,7 +227,7 @@ def _of_clusters(model: Any, task: Task) -> Facts:
         "residual": outcome.residual,
         "misfit": outcome.misfit,
         "status": outcome.status.name,
-        f"{model.fitted_model().kind_of_part}s": cluster_figures(model),
+        f"{model.fitted_model().kind_of_part}s": tables.cluster_figures(model),
     }
     if hasattr(model, "row_mean"):
         figures["row_mean"] = model.row_mean().to_json()
@@ -275,26 +237,15 @@ def _of_clusters(model: Any, task: Task) -> Facts:
     if isinstance(learned, FittedMixture):
         figures |= {"fit_test": learned.fit_test, "fit_p_value": learned.fit_p_value}
         rows.append(("fit test", learned.fit_in_words))
-    rows += measured(model)
-    return figures, rows + [("", line) for line in cluster_table(model)]
+    rows += tables.measured(model)
+    return figures, rows + [("", line) for line in tables.cluster_table(model)]
 
 
 def _of_task(model: Any, task: Task) -> Facts:
-    """Of all models."""
-    facts, columns = column_facts(model.columns_, model.n_features_in_)
-    figures = {
-        "kind": "model",
-        "type": task.name,
-        "n_features": model.n_features_in_,
-        **facts,
-        "records": model.n_records_,
-    }
-    rows = [
-        ("kind", f"model, {task.title}"),
-        ("learned from", records_in_words(model.n_records_)),
-        *columns,
-    ]
-    return figures, rows
+    facts, columns = tables.column_facts(model.columns_, model.n_features_in_)
+    kind = {"kind": "model", "type": task.name, "n_features": model.n_features_in_}
+    records = ("learned from", counted(model.n_records_, "record"))
+    return {**kind, **facts, "records": model.n_records_}, [("kind", f"model, {task.title}"), records, *columns]
 
 
 def compare(
@@ -305,47 +256,39 @@ def compare(
     strict: options.StrictAlarms = False,
     json: options.Json = False,
 ) -> None:
-    """Say how far two sketches are apart, and whether by chance.
+    """Measure the distance of two sketches, and test whether their records differ.
 
     \b
     Example:
       sketchlearn compare day1.sketch day2.sketch
     """
-    from sketchlearn.questions.comparison import distance, two_sample_test
     from sketchlearn.views.pictures import plot_comparison
 
-    check_paths([a, b], [plot])
-    first, second = read_sketch(a, trusted), read_sketch(b, trusted)
-    drift = two_sample_test(first, second)
+    files.check_paths([a, b], [plot])
+    first, second = files.read_sketch(a, trusted), files.read_sketch(b, trusted)
+    drift = skl.two_sample_test(first, second)
     if plot is not None:
         plot_comparison(first, second, plot)
-    apart = distance(first, second)
+    apart = skl.distance(first, second)
     identical = first == second
-    figures = {
-        "a": a,
-        "b": b,
-        "plot": plot,
-        "identical": identical,
-        "differ": drift.differ,
-        **dataclasses.asdict(drift),
-    }
-    figures |= {"apart": dataclasses.asdict(apart)}
-    counts = f"A: {records_in_words(first.count)}; B: {records_in_words(second.count)}"
+    figures = {"a": a, "b": b, "plot": plot, "identical": identical, "differ": drift.differ}
+    figures |= dataclasses.asdict(drift) | {"apart": dataclasses.asdict(apart)}
+    counts = f"A: {counted(first.count, 'record')}; B: {counted(second.count, 'record')}"
     found = [str(drift), f"Distance of the two distributions: {apart}."]
-    tell(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
+    files.tell(json, figures, counts, *(["Identical: the same sums, to the bit."] if identical else found))
     if strict and drift.differ:
         raise typer.Exit(DOUBTFUL)
 
 
 def watch(
     sketches: Annotated[list[str], typer.Argument(metavar="SKETCH...", help="Sketch files, the oldest first.")],
-    level: Annotated[float, typer.Option(help="Share of the steps that may raise a false alarm.")] = 0.001,
+    level: Annotated[float, typer.Option(help="Proportion of steps that may raise a false alarm.")] = 0.001,
     plot: options.Plot = None,
     trusted: options.Trusted = None,
     strict: options.StrictAlarms = False,
     json: options.Json = False,
 ) -> None:
-    """Say whether, and since when, the records of a stream changed.
+    """Detect whether, and since when, the records of a stream have changed.
 
     Sketches should be alike while nothing changes: where nights differ from days, merge the hours of each day first.
 
@@ -354,32 +297,29 @@ def watch(
       sketchlearn watch day1.sketch day2.sketch
       sketchlearn watch day1.sketch day2.sketch --strict || echo "see what changed"
     """
-    from sketchlearn.questions.comparison import ChangeDetector
     from sketchlearn.views.pictures import plot_changes
 
-    check_paths(sketches, [plot])
+    files.check_paths(sketches, [plot])
     _say_if_out_of_order(sketches)
-    detector = ChangeDetector(level=level)
+    detector = skl.ChangeDetector(level=level)
     for path in sketches:
-        detector.update(read_sketch(path, trusted))
+        detector.update(files.read_sketch(path, trusted))
     changes = detector.changes
     if plot is not None:
         plot_changes(changes, plot, level=level)
     steps = []
     for path, change in zip(sketches, changes, strict=True):
         since = None if change.since is None else sketches[change.since]
+        drift, words = None, "nothing to compare with yet"
+        if change.drift is not None:
+            drift, words = dataclasses.asdict(change.drift), f"no change (p = {in_digits(change.p_value, 2)})"
         if since is not None:
             words = f"changed since {since}. {change.drift}"
-        elif change.drift is None:
-            words = "nothing to compare with yet"
-        else:
-            words = f"no change (p = {in_digits(change.p_value, 2)})"
-        drift = None if change.drift is None else dataclasses.asdict(change.drift)
         facts = {"sketch": path, "alarm": change.alarm, "p_value": change.p_value, "since": since}
         steps.append({**facts, "drift": drift, "words": words})
     alarms = sum(change.alarm for change in changes)
     figures = {"alarms": alarms, "level": level, "plot": plot, "steps": steps}
-    tell(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
+    files.tell(json, figures, *(f"{step['sketch']}: {step['words']}" for step in steps))
     if strict and alarms:
         raise typer.Exit(DOUBTFUL)
 
@@ -388,7 +328,7 @@ def _say_if_out_of_order(sketches: list[str]) -> None:
     """Says so where numbers in the names go down: a pattern such as *.sketch puts 10.sketch before 2.sketch."""
     pairs = [(a, b) for a, b in itertools.pairwise(sketches) if a < b and _numbers(b) < _numbers(a)]
     if pairs:
-        first, then = map(named, pairs[0])
+        first, then = map(files.named, pairs[0])
         warn(
             f"the sketches are taken in the order given, in which {then} comes after {first}: "
             "write numbers with equally many digits (02, 10), or name the files in their order"
@@ -413,21 +353,20 @@ def marginal(
     Example:
       sketchlearn marginal day1.sketch 0
     """
-    from sketchlearn.questions.questions import Questions
     from sketchlearn.views.pictures import plot_marginal
 
-    check_paths([sketch], [plot])
-    ask = Questions(read_sketch(sketch, trusted))
+    files.check_paths([sketch], [plot])
+    ask = skl.Questions(files.read_sketch(sketch, trusted))
     found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
     if plot is not None:
         plot_marginal(found, plot)
-    tell(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
+    files.tell(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
 
 
 @options.grouped
 def choose(
     sketch: options.SketchFile,
-    sample: SampleFiles,
+    sample: files.SampleFiles,
     max_clusters: options.MaxClusters = 20,
     seed: options.Seed = 0,
     plot: options.Plot = None,
@@ -435,7 +374,7 @@ def choose(
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:
-    """Say how many clusters there are, and how sure that is.
+    """Estimate how many clusters there are, and how certain that is.
 
     Best from a design for the largest number, design -k 20: one for fewer has too few frequencies, and a warning says
     so. Rows that the sketch keeps (design --rows) are used.
@@ -445,37 +384,35 @@ def choose(
       sketchlearn choose day1.sketch --max-clusters 6
       sketchlearn choose day1.sketch --max-clusters 6 --sample day1.csv
     """
-    from sketchlearn.estimators.number_of_clusters import choose_k
     from sketchlearn.views.pictures import plot_choice
 
-    check_paths([sketch, *sample.paths, *(trusted or [])], [plot])
-    loaded = read_sketch(sketch, trusted)
-    shown = sys.stderr.isatty() if progress is None else progress
-    choice = choose_k(
+    files.check_paths([sketch, *sample.paths, *(trusted or [])], [plot])
+    loaded = files.read_sketch(sketch, trusted)
+    choice = skl.choose_k(
         loaded,
         max_clusters,
         sample.rows(loaded.operator, seed),
         assume_public_sample=sample.assume_public_sample,
         random_state=seed,
-        progress=shown,
+        progress=bool(progress),
     )
     if plot is not None:
         plot_choice(choice, plot)
-    sentences = list(choice.sentences)
-    tell(
-        json, {"sketch": sketch, "plot": plot, "sentences": sentences, **choice.to_json()}, *sentences, *choice.table()
-    )
+    figures = {"sketch": sketch, "plot": plot, "sentences": list(choice.sentences), **choice.to_json()}
+    files.tell(json, figures, *choice.sentences, *choice.table())
 
 
 def explain(
     sketch: options.SketchFile,
-    n_components: options.ExplainedComponents = None,
+    n_components: Annotated[
+        int | None, options.counting(parser=options.number_or(), metavar="K", help="Number of clusters to look for.")
+    ] = None,
     decoder: options.Decoder = "auto",
     seed: options.Seed = 0,
     trusted: options.Trusted = None,
     json: options.Json = False,
 ) -> None:
-    """Say whether a sketch can tell clusters apart, or why not.
+    """Say whether clusters can be recovered from a sketch, or why not.
 
     The sketch's size, its scale, the decoder or the model may be at fault.
 
@@ -483,15 +420,14 @@ def explain(
     Example:
       sketchlearn explain day1.sketch -k 3
     """
-    from sketchlearn.questions.explain import explain
 
-    loaded = read_sketch(sketch, trusted)  # first, as a model in its place needs another remedy than -k
+    loaded = files.read_sketch(sketch, trusted)  # first, as a model in its place needs another remedy than -k
     if n_components is None:
         raise misused(f"give the number of clusters to look for: sketchlearn explain {sketch} -k K")
-    told = explain(loaded, n_components=n_components, decoder=decoder, random_state=seed)
+    told = skl.explain(loaded, n_components=n_components, decoder=decoder, random_state=seed)
     figures = {name: float(value) for name, value in told.figures.items()}
-    sentences = list(told.sentences)
-    tell(json, {"verdict": told.verdict.name, "sentences": sentences, "figures": figures}, *sentences)
+    verdict = {"verdict": told.verdict.name, "sentences": list(told.sentences), "figures": figures}
+    files.tell(json, verdict, *told.sentences)
 
 
 def report(
@@ -506,7 +442,7 @@ def report(
 ) -> None:
     """Make a page about a sketch and its clusters, for people to read.
 
-    It is one HTML file without scripts: the clusters and what sets them apart, how sure they are, what the data are,
+    It is one HTML file without scripts: the clusters, their distinguishing features and standard errors, the columns,
     and the privacy. Sketches of a design with --rows tell the most. The page of an exact sketch or model is personal
     data, and is written for its owner alone.
 
@@ -518,22 +454,22 @@ def report(
     from sketchlearn.estimators.base.components import FittedComponents
     from sketchlearn.views.report.page import is_private, report_page
 
-    check_paths([sketch, model, against], [output], json=json)
-    records, learned = read_sketch(sketch, trusted), model_from(model)
+    files.check_paths([sketch, model, against], [output], json=json)
+    records, learned = files.read_sketch(sketch, trusted), files.model_from(model)
     if not isinstance(learned.fitted_model(), FittedComponents):
         raise misused(
             f"{model} has no clusters or components to report on: give one of fit kmeans, kmedians, gmm or stable"
         )
-    earlier = None if against is None else read_sketch(against, trusted)
-    title = "Report" if sketch == STANDARD else f"Report on {os.path.basename(sketch)}"
+    earlier = None if against is None else files.read_sketch(against, trusted)
+    title = "Report" if sketch == files.STANDARD else f"Report on {os.path.basename(sketch)}"
     page = report_page(records, learned, against=earlier, title=title)
-    write(output, page.encode(), owner_only=not is_private(records, learned))
+    files.write(output, page.encode(), owner_only=not is_private(records, learned))
     parts = learned.fitted_model()
     k, noun = len(parts.weights), parts.kind_of_part
     figures = {"output": output, "records": records.count, "bytes": len(page.encode()), f"{noun}s": k}
-    said = f"{output}: {records_in_words(records.count)}, {k:,} {noun}{'' if k == 1 else 's'}"
+    said = f"{output}: {counted(records.count, 'record')}, {k:,} {noun}{'' if k == 1 else 's'}"
     rows = records.kept is not None and len(records.kept) > 0
     advice = [] if rows or records.ledger is not None else [
-        f"The page cannot say what sets the {noun}s apart: the sketch keeps no rows (see design --rows)."
+        f"The page cannot show what distinguishes the {noun}s: the sketch keeps no rows (see design --rows)."
     ]  # fmt: skip
-    tell(json, figures, said, *advice, output=output)
+    files.tell(json, figures, said, *advice, output=output)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
+import sketchlearn as skl
 from sketchlearn.core.messages import LEAST_PLAIN, counted, in_certain_digits, in_digits, printable
 
 if TYPE_CHECKING:
-    from sketchlearn.features.operator import Operator
     from sketchlearn.sketch.priority_sample import KeptRows
-    from sketchlearn.sketch.sums import Sketch
 
 
 COLUMNS_SHOWN = 12
@@ -20,7 +19,7 @@ ROUNDING = 1e-12  # beside the largest number of a direction, what is smaller is
 TABLE_COLUMNS_SHOWN = 8  # wider tables do not fit into a terminal
 
 
-def extras_in_words(operator: Operator) -> list[str]:
+def extras_in_words(operator: skl.extend.Operator) -> list[str]:
     """Sentences about what an operator does beside its features: the rows it keeps, the units of errors."""
     sentences = []
     if operator.keeping is not None:
@@ -31,7 +30,7 @@ def extras_in_words(operator: Operator) -> list[str]:
     return sentences
 
 
-def contents(sketch: Sketch) -> tuple[dict[str, Any], list[str]]:
+def contents(sketch: skl.Sketch) -> tuple[dict[str, Any], list[str]]:
     """The figures of the records and the kept rows of a sketch, and a line about the kept rows, if it has any."""
     figures = {"records": sketch.count, **({} if sketch.unit is None else sketch.unit.to_json())}
     if sketch.kept is None:
@@ -48,39 +47,21 @@ def kept_in_words(kept: KeptRows) -> str:
     return f"{len(kept):,} of the records are in this file, in the clear"
 
 
-def columns_in_words(columns: tuple[str, ...] | None, n_features: int) -> str:
-    """Names of columns, the first of many."""
-    if columns is None:
-        return f"{n_features:,}, without names"
-    more = f", ... {len(columns):,} in all" if len(columns) > COLUMNS_SHOWN else ""
-    return ", ".join(columns[:COLUMNS_SHOWN]) + more
-
-
 def column_facts(columns: tuple[str, ...] | None, n_features: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The columns as figures, and in rows of a name and a text: with a schema, those of the table and their kinds."""
-    from sketchlearn.rows.schemas.table_schema import SchemaColumns
-
-    if not isinstance(columns, SchemaColumns):
-        return {"columns": columns}, [("columns", columns_in_words(columns, n_features))]
+    if columns is None:
+        return {"columns": None}, [("columns", f"{n_features:,}, without names")]
+    if not isinstance(columns, skl.schemas.SchemaColumns):
+        more = f", ... {len(columns):,} in all" if len(columns) > COLUMNS_SHOWN else ""
+        return {"columns": columns}, [("columns", ", ".join(columns[:COLUMNS_SHOWN]) + more)]
     schema = columns.schema
     figures = {"columns": schema.names, "kinds": {column.name: column.in_words for column in schema.columns}}
     first = f"{len(schema.columns):,}, which become {n_features:,} numbers"
     return figures, [("columns", first), *(("", line) for line in str(schema).splitlines())]
 
 
-def records_in_words(count: float) -> str:
-    """A number of records."""
-    return counted(count, "record")
-
-
 def column_names(model: Any) -> list[str]:
-    """Names of the columns that a model was fitted on."""
     return list(model.columns_ or (f"column {i}" for i in range(model.n_features_in_)))
-
-
-def digits(rows: Any) -> list[list[str]]:
-    """Directions as a table shows them, in four digits."""
-    return [[in_digits(value) for value in row[:TABLE_COLUMNS_SHOWN]] for row in map(without_rounding, rows)]
 
 
 def without_rounding(direction: Any) -> list[float]:
@@ -101,9 +82,6 @@ def table(heads: list[str], cells: list[list[str]], values: list[list[str]], nam
     rows += [[*row, *some[:TABLE_COLUMNS_SHOWN]] for row, some in zip(cells, values, strict=True)]
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
-
-
-NUMBERS, ERRORS = "", "standard error"
 
 
 def component_table(model: Any) -> list[str]:
@@ -130,12 +108,10 @@ def coefficient_table(model: Any, targets: Sequence[str] = ()) -> list[str]:
     import numpy as np
 
     errors = model.error_bars().standard_errors
+    unknown = _known(errors, "intercept_", model), _known(errors, "coef_", model)
     values, unsure = (
         np.column_stack([np.atleast_1d(intercepts), np.atleast_2d(coefficients)])
-        for intercepts, coefficients in (
-            (model.intercept_, model.coef_),
-            (_known(errors, "intercept_", model), _known(errors, "coef_", model)),
-        )
+        for intercepts, coefficients in ((model.intercept_, model.coef_), unknown)
     )
     heads = [[f"coefficients of {printable(name)}", ""] for name in targets] or [["coefficients", ""]] * len(values)
     return _beside("", heads, values, unsure, ["intercept", *column_names(model)])
@@ -154,7 +130,7 @@ def certainty_lines(model: Any) -> list[str]:
     """What the standard errors hold under, and why some are not there."""
     bars = model.error_bars()
     premise = [f"Standard errors are {bars.premise}."] if bars.premise else []
-    return premise + ([f"Standard errors are withheld: {bars.withheld}."] if bars.withheld else [])
+    return premise + ([f"Standard errors are not reported: {bars.withheld}."] if bars.withheld else [])
 
 
 def _known(errors: Any, name: str, model: Any) -> Any:
@@ -172,7 +148,7 @@ def _beside(head: str, cells: list[list[str]], values: Any, errors: Any, names: 
     """Rows of numbers, each above its standard errors."""
     lines, numbers = [], []
     for (own, error), row, unsure in zip(cells, values, errors, strict=True):
-        lines += [[NUMBERS, own], [ERRORS, error]] if head else [[own], [ERRORS]]
+        lines += [["", own], ["standard error", error]] if head else [[own], ["standard error"]]
         numbers += [list(map(in_certain_digits, row, unsure / 10)), [_shown(one) for one in unsure]]
     return table(["", head] if head else [""], lines, numbers, names)
 
@@ -189,27 +165,14 @@ def cluster_figures(model: Any) -> list[dict[str, Any]]:
     Shares and centers have their standard errors beside them, where those are known. With a schema, `columns` has the
     center in the terms of the table.
     """
-    figures = _numbers(model)
-    if (profiles := _of_centers(model)) is not None:
-        for one, profile in zip(figures, profiles, strict=True):
-            one["columns"] = {column.name: str(column) for column in profile.columns}
-    return figures
-
-
-def _of_centers(model: Any) -> Any:
-    """The centers in the terms of the table, if there is a schema."""
-    from sketchlearn.questions.profiles import profiles_of_centers
-    from sketchlearn.rows.schemas.table_schema import SchemaColumns
-
-    return profiles_of_centers(model) if isinstance(model.columns_, SchemaColumns) else None
-
-
-def _numbers(model: Any) -> list[dict[str, Any]]:
-    learned, (of_shares, of_centers) = model.fitted_model(), _errors(model)
+    learned, errors = model.fitted_model(), model.error_bars().standard_errors
+    places = "cluster_centers_" if "cluster_centers_" in errors else "means_"
+    centers, nan = learned.centers_of_parts, float("nan")
+    shares_and_errors = learned.weights, errors.get("weights_", learned.weights * nan)
     parts = zip(
-        learned.weights, learned.centers_of_parts, learned.deviations_of_parts, of_shares, of_centers, strict=True
+        *shares_and_errors, centers, learned.deviations_of_parts, errors.get(places, centers * nan), strict=True
     )
-    return [
+    figures = [
         {
             "number": number,
             "share": float(share),
@@ -219,21 +182,23 @@ def _numbers(model: Any) -> list[dict[str, Any]]:
             "share_error": _or_none(share_error),
             "center_error": [_or_none(error) for error in center_error],
         }
-        for number, (share, center, spread, share_error, center_error) in enumerate(parts)
+        for number, (share, share_error, center, spread, center_error) in enumerate(parts)
     ]
-
-
-def _errors(model: Any) -> tuple[Any, Any]:
-    """Standard errors of shares and centers: NaN where they are not known."""
-    learned = model.fitted_model()
-    errors = model.error_bars().standard_errors
-    places = "cluster_centers_" if "cluster_centers_" in errors else "means_"
-    missing = learned.weights * float("nan"), learned.centers_of_parts * float("nan")
-    return errors.get("weights_", missing[0]), errors.get(places, missing[1])
+    if (profiles := _of_centers(model)) is not None:
+        for one, profile in zip(figures, profiles, strict=True):
+            one["columns"] = {column.name: str(column) for column in profile.columns}
+    return figures
 
 
 def _or_none(error: float) -> float | None:
     return float(error) if error >= 0 else None
+
+
+def _of_centers(model: Any) -> Any:
+    """The centers in the terms of the table, if there is a schema."""
+    from sketchlearn.questions.profiles import profiles_of_centers
+
+    return profiles_of_centers(model) if isinstance(model.columns_, skl.schemas.SchemaColumns) else None
 
 
 def measured(model: Any) -> list[tuple[str, str]]:
@@ -251,11 +216,9 @@ def measured(model: Any) -> list[tuple[str, str]]:
 def cluster_table(model: Any) -> list[str]:
     """The clusters, the largest first: models of earlier versions have other numbers, which `predict` gives, too."""
     if (profiles := _of_centers(model)) is not None:
-        logarithms = [
-            column.name for column in model.columns_.schema.columns if getattr(column, "scaling", "") == "log"
-        ]
-        note = [LOGARITHMS_NOTE.format(", ".join(map(printable, logarithms)))] if logarithms else []
-        return [*profile_lines(profiles), *note]
+        columns = model.columns_.schema.columns
+        logarithms = [printable(column.name) for column in columns if getattr(column, "scaling", "") == "log"]
+        return [*profile_lines(profiles), *([LOGARITHMS_NOTE.format(", ".join(logarithms))] if logarithms else [])]
     kind, figures = model.fitted_model().kind_of_part, cluster_figures(model)
     shown = sorted(figures, key=lambda cluster: -cluster["share"])[:CLUSTERS_SHOWN]
     cells, values = [], []
@@ -277,17 +240,15 @@ def cluster_table(model: Any) -> list[str]:
 def profile_lines(profiles: Any) -> list[str]:
     """Profiles with the shares of the model, and what these are."""
     lines = list(map(str, profiles))
-    shown = lines[:CLUSTERS_SHOWN] + (
-        [f"... {len(lines) - CLUSTERS_SHOWN} more"] if len(lines) > CLUSTERS_SHOWN else []
-    )
-    return [*shown, SIZES_NOTE]
+    more = [f"... {len(lines) - CLUSTERS_SHOWN} more"] if len(lines) > CLUSTERS_SHOWN else []
+    return [*lines[:CLUSTERS_SHOWN], *more, SIZES_NOTE]
 
 
 def _values(cluster: dict[str, Any]) -> list[str]:
     """Each column of a center in as many digits as are certain, with the spread of the records around it."""
-    cells, errors = [], iter(cluster["center_error"])
-    for value, spread in list(zip(cluster["center"], cluster["spread"], strict=True))[:TABLE_COLUMNS_SHOWN]:
-        error = next(errors)
+    cells = []
+    columns = zip(cluster["center"], cluster["spread"], cluster["center_error"], strict=True)
+    for value, spread, error in islice(columns, TABLE_COLUMNS_SHOWN):
         if error is None:
             error = float("nan") if spread is None else spread / max(cluster["records"], 1) ** 0.5
         cells.append(in_certain_digits(value, error) + ("" if spread is None else f" +- {in_digits(spread, 2)}"))

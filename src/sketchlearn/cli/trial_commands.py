@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import sketchlearn as skl
 from sketchlearn.cli import options
 from sketchlearn.cli.files import tell
 
@@ -26,11 +27,6 @@ def benchmark(
     """
     import numpy as np
 
-    from sketchlearn.estimators.clusters.estimators import SketchKMeans
-    from sketchlearn.estimators.design.designs import design
-    from sketchlearn.features.families import Fourier
-    from sketchlearn.features.fourier import FourierFeatures
-    from sketchlearn.features.frequencies import Gaussian
     from sketchlearn.kernels import dispatch as kernel
 
     rng = np.random.default_rng(0)
@@ -40,15 +36,15 @@ def benchmark(
     figures: dict[str, Any] = {"kernel": kernel.active, "cores": cores, "d": D, "m": M, "k": K, "rows": n_rows}
     lines = [f"kernel {kernel.active}, {cores} cores; {n_rows:,} rows of {D} columns, {M} frequencies"]
     for wave in ("exponential", "square"):
-        operator = FourierFeatures(D, M, law=Gaussian(3.0), wave=wave, seed=0)  # type: ignore[arg-type]
+        operator = skl.features.FourierFeatures(D, M, law=skl.features.frequencies.Gaussian(3.0), wave=wave, seed=0)  # type: ignore[arg-type]
         for threads in dict.fromkeys((1, cores)):
             work = {"sketch": operator.sketch, "rows": rows, "n": threads}
             speed = n_rows / min(timeit.repeat("sketch(rows, n_jobs=n)", globals=work, number=1, repeat=REPEATS))
             figures[f"{wave}_rows_per_second_{threads}_threads"] = speed
             name = f"sketching, {wave} wave, {threads} thread{'s' if threads > 1 else ''}"
             lines.append(f"  {name:44}{speed:14,.0f} rows/s")
-    sketch = design(rows[:5000], n_components=K, features=Fourier(M)).sketch(rows)
-    seconds = timeit.timeit(lambda: SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
+    sketch = skl.design(rows[:5000], n_components=K, features=skl.features.Fourier(M)).sketch(rows)
+    seconds = timeit.timeit(lambda: skl.SketchKMeans(K, random_state=0).fit_sketch(sketch), number=1)
     figures["decoding_seconds"] = seconds
     lines.append(f"  {f'decoding, {K} clusters':44}{seconds:14.2f} s")
     tell(json, figures, *lines)

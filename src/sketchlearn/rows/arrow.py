@@ -1,42 +1,37 @@
-"""Arrow tables, batches, readers and datasets, and libraries with Arrow's C interface: polars, DuckDB and others."""
+"""All that is read as Arrow batches: its tables, readers and files, JSON lines, and libraries such as polars."""
 
 from __future__ import annotations
 
-import importlib
+import json
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.errors import either
-from sketchlearn.rows.schemas.cell_values import NO_SINGLE_VALUES, remedy_for_cells
+from sketchlearn.core.errors import InvalidValueError
+from sketchlearn.rows.lazy_pyarrow import ipc, json_reader, pa, parquet
+from sketchlearn.rows.schemas.cell_values import arrow_array
 from sketchlearn.rows.schemas.text import text_of
-from sketchlearn.rows.source_base import Floats, reading
-from sketchlearn.rows.tables import Columns, Table, picked, some_positions
+from sketchlearn.rows.source_base import (
+    Columns,
+    Floats,
+    Table,
+    decompressed,
+    other_columns,
+    reading,
+    remedy_for,
+    some_positions,
+)
 
 Open = Callable[[list[str], int], Iterator[Any]]
 
 #: Arrow types whose values float32 holds exactly, and others that are numbers
 NARROW = ("halffloat", "float", "int8", "int16", "uint8", "uint16", "bool", "null")
 WIDE = ("double", "int32", "int64", "uint32", "uint64")
-
-
-def library(what: str, module: str, extra: str) -> Any:
-    """Imports a library, or raises an error that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        raise ImportError(f"reading {what} needs {package}: pip install 'sketchlearn[{extra}]'") from None
-
-
-def pyarrow(what: str, module: str = "pyarrow") -> Any:
-    """Imports pyarrow, or raises an error that says how to install it."""
-    return library(what, module, "arrow")
 
 
 class Arrow(Table):
@@ -55,20 +50,16 @@ class Arrow(Table):
     def open_batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
         """Batches of at least these columns, of any number of rows; it is called once if `replayable` is False."""
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         kind = self.types[position]
-        if _float_type(kind) is not None:
-            return None
-        word = _word(kind)
-        return f"{word} ({kind})", remedy_for(word)
+        return f"{_word(kind)} ({kind})" if _float_type(kind) is None else None
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        names, kind = [self.fields[position] for position in chosen], self.row_type(chosen)
+        names, kind = self.names_of(chosen), self.row_type(chosen)
         for batch in self._small_batches(names, n_rows):
             yield floats_of(batch, names, kind)
 
     def _small_batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
-        """Batches of at least these columns, of at most n_rows rows."""
         for batch in self.open_batches(names, n_rows):
             for first in range(0, batch.num_rows, n_rows):
                 yield batch.slice(first, n_rows)
@@ -84,9 +75,13 @@ class Arrow(Table):
             yield _ids_of(batch.column(batch.schema.names.index(name)))
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        names = [self.fields[position] for position in chosen]
+        names = self.names_of(chosen)
         for batch in self._small_batches(names, n_rows):
             yield {name: batch.column(batch.schema.get_field_index(name)) for name in names}
+
+    def names_of(self, chosen: Columns) -> list[str]:
+        """The names of columns; CSV without names has numbers in their place."""
+        return [self.fields[position] for position in chosen]
 
     def row_type(self, chosen: Columns) -> np.dtype[Any]:
         """The type of rows: a function of the schema alone."""
@@ -118,40 +113,32 @@ class ArrowTable(Arrow):
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
         if not self.n_rows:
             return None
-        names = [self.fields[position] for position in chosen]
-        which = some_positions(self.n_rows, n_rows, rng)
-        return raw_columns(picked(self.open_batches(names, 1 << 16), which, _taken_from), names)
+        names, which = self.names_of(chosen), some_positions(self.n_rows, n_rows, rng)
+        return raw_columns(picked(self.open_batches(names, 1 << 16), which), names)
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        total = self.n_rows or 0
+        names, total = self.names_of(chosen), self.n_rows or 0
         which = np.sort(rng.choice(total, min(n_rows, total), replace=False))
-        none: Floats = np.empty((0, len(chosen)), self.row_type(chosen))
-        return np.concatenate([none, *picked(self.chunks(chosen, 1 << 16), which, np.ndarray.__getitem__)])
+        return stacked(picked(self.open_batches(names, 1 << 16), which), names, self.row_type(chosen))
 
 
-def _taken_from(batch: Any, which: NDArray[np.int64]) -> Any:
-    """Some rows of a batch, as a table."""
-    import pyarrow as pa
-
-    columns = (column if (text := text_of(column)) is None else text for column in batch.columns)
-    return pa.table([column.take(pa.array(which)) for column in columns], names=batch.schema.names)
+def picked(batches: Iterable[Any], which: NDArray[np.int64]) -> Iterator[Any]:
+    """The rows at these positions, in ascending order, as a table for each batch up to the last of them."""
+    start = done = 0
+    for batch in batches:
+        upto = int(np.searchsorted(which, start + batch.num_rows))
+        rows = pa.array(which[done:upto] - start)
+        columns = (column if (text := text_of(column)) is None else text for column in batch.columns)
+        yield pa.table([column.take(rows) for column in columns], names=batch.schema.names)
+        start, done = start + batch.num_rows, upto
+        if done == len(which):
+            return
 
 
 def raw_columns(tables: Iterable[Any], names: list[str]) -> dict[str, Any]:
     """Columns of tables, one below the other, each as one Arrow array."""
-    import pyarrow as pa
-
     whole = pa.concat_tables(tables).unify_dictionaries()
     return {name: pa.concat_arrays(whole.column(name).chunks or [pa.array([], whole[name].type)]) for name in names}
-
-
-def remedy_for(word: str) -> str:
-    """What the user can do about a column of text, dates or the like instead of numbers."""
-    if word in ("text", "categories", "dates", "times"):
-        return f"encode it with a schema ({either('skl.schema', 'sketchlearn schema')})"
-    if word in (*NO_SINGLE_VALUES.values(), "maps"):
-        return remedy_for_cells(word)
-    return "convert it to float"
 
 
 def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
@@ -167,6 +154,12 @@ def floats_of(batch: Any, names: list[str], kind: np.dtype[Any]) -> Floats:
     return rows
 
 
+def stacked(tables: Iterable[Any], names: list[str], kind: np.dtype[Any]) -> Floats:
+    """`floats_of` of tables, one below the other."""
+    none: Floats = np.empty((0, len(names)), kind)
+    return np.concatenate([none, *(floats_of(table, names, kind) for table in tables)])
+
+
 def _ids_of(column: Any) -> NDArray[Any]:
     """The values of a column, text or numbers, None where they are missing."""
     kind = str(column.type)
@@ -175,12 +168,8 @@ def _ids_of(column: Any) -> NDArray[Any]:
     if kind.startswith(("string", "large_string", "dictionary")):
         # equal texts become one object, which is faster
         encoded = column if kind.startswith("dictionary") else column.cast("large_string").dictionary_encode()
-        texts: NDArray[Any] = np.array([*_objects(encoded.dictionary), None], object)
+        texts: NDArray[Any] = np.array([*encoded.dictionary.to_pylist(), None], object)
         return np.asarray(texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)])
-    return _objects(column)
-
-
-def _objects(column: Any) -> NDArray[Any]:
     return np.fromiter(column.to_pylist(), object, len(column))
 
 
@@ -194,7 +183,6 @@ def is_arrow(data: Any) -> bool:
 
 
 def arrow_table(data: Any) -> Arrow:
-    """The table of Arrow data."""
     home, name = type(data).__module__.partition(".")[0], type(data).__name__
     if home == "polars":
         return _polars(data, name)
@@ -202,14 +190,15 @@ def arrow_table(data: Any) -> Arrow:
         return _duckdb(data)
     if home == "pyarrow":
         return _pyarrow(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return _stream(data, f"a {name}")
-    return _pyarrow(pyarrow(f"a {name}").record_batch(data))
+    if not hasattr(data, "__arrow_c_stream__"):
+        return _pyarrow(pa.record_batch(data))
+    try:
+        return _pyarrow(pa.RecordBatchReader.from_stream(data))
+    except pa.ArrowInvalid:
+        raise TypeError(f"a {name} is not a table: Arrow needs columns with names") from None
 
 
 def _pyarrow(data: Any) -> Arrow:
-    import pyarrow as pa
-
     if isinstance(data, pa.Table):
         return ArrowTable(data)
     if isinstance(data, pa.RecordBatch):
@@ -228,7 +217,6 @@ def _pyarrow(data: Any) -> Arrow:
 
 
 def _polars(data: Any, name: str) -> Arrow:
-    pa = pyarrow(f"a polars {name}")
     if name == "DataFrame":
         return ArrowTable(pa.table(data))
     if name != "LazyFrame":
@@ -242,8 +230,6 @@ def _polars(data: Any, name: str) -> Arrow:
 
 
 def _duckdb(relation: Any) -> Arrow:
-    pa = pyarrow("a DuckDB relation")
-
     def run(names: list[str], n_rows: int) -> Iterator[Any]:
         return duckdb_batches(relation.project(", ".join(map(quoted, names))), n_rows)
 
@@ -251,7 +237,6 @@ def _duckdb(relation: Any) -> Arrow:
 
 
 def duckdb_batches(relation: Any, n_rows: int) -> Iterator[Any]:
-    """The record batches of a relation of DuckDB."""
     # before DuckDB 1.4 it was called fetch_arrow_reader
     reader = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_arrow_reader
     yield from reader(n_rows)
@@ -266,15 +251,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _stream(data: Any, what: str) -> Arrow:
-    pa = pyarrow(what)
-    try:
-        reader = pa.RecordBatchReader.from_stream(data)
-    except pa.ArrowInvalid:
-        raise TypeError(f"{what} is not a table: Arrow needs columns with names") from None
-    return ArrowStream(reader.schema, lambda _names, _rows: iter(reader), replayable=False)
-
-
 def _float_type(kind: Any) -> np.dtype[Any] | None:
     """The type of rows for a column of this type; None if it is not numeric."""
     if (name := str(kind)) in NARROW:
@@ -283,7 +259,6 @@ def _float_type(kind: Any) -> np.dtype[Any] | None:
 
 
 def _word(kind: Any) -> str:
-    """An Arrow type in words."""
     starts = {
         "string": "text", "large_string": "text", "utf8": "text", "binary": "bytes", "large_binary": "bytes",
         "fixed_size_binary": "bytes", "date": "dates", "timestamp": "times", "time": "times of day",
@@ -314,12 +289,25 @@ class ArrowFile(Arrow):
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
         """The file's batches, of at least these columns."""
 
+    def pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> Iterable[Any] | None:  # noqa: ARG002
+        """Tables of about n_rows rows from all over the file; None if the whole file has to be read for them."""
+        return None
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        names = self.names_of(chosen)
+        pieces = self.pieces(names, n_rows, rng)
+        return None if pieces is None else stacked(pieces, names, self.row_type(chosen))
+
+    def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
+        names = self.names_of(chosen)
+        pieces = self.pieces(names, n_rows, rng)
+        return None if pieces is None else raw_columns(pieces, names)
+
 
 class Ipc(ArrowFile):
     """A file in Arrow's format: with an index (also called Feather), or a stream."""
 
     def __init__(self, path: Path) -> None:
-        ipc = pyarrow(str(path), "pyarrow.ipc")
         with reading(path), path.open("rb") as file:
             self.indexed = file.read(len(INDEXED_MAGIC)) == INDEXED_MAGIC
             file.seek(0)
@@ -327,10 +315,8 @@ class Ipc(ArrowFile):
             super().__init__(path, reader.schema)
 
     def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:  # noqa: ARG002
-        from pyarrow import OSFile, ipc
-
         # not memory-mapped: a file that is cut short while it is mapped ends the process
-        with OSFile(str(self.path)) as file:
+        with pa.OSFile(str(self.path)) as file:
             if self.indexed:
                 reader = ipc.open_file(file)
                 yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -349,7 +335,6 @@ class Parquet(ArrowFile):
 
     @staticmethod
     def _open(path: Path) -> Any:
-        parquet = pyarrow(str(path), "pyarrow.parquet")
         # one row group may hold the whole file: with a buffer, its pages are read as they are needed
         return parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
@@ -357,30 +342,16 @@ class Parquet(ArrowFile):
         with self._open(self.path) as file:
             yield from file.iter_batches(batch_size=n_rows, columns=names)
 
-    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats:
-        names, kind = [self.fields[i] for i in chosen], self.row_type(chosen)
-        parts: list[Floats] = [np.empty((0, len(names)), kind)]
-        for batches, which in self._drawn_groups(names, n_rows, rng):
-            parts += picked((floats_of(batch, names, kind) for batch in batches), which, np.ndarray.__getitem__)
-        return np.concatenate(parts)
-
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
-        if (self.n_bytes or 0) <= READ_WHOLE_BYTES:
-            return None
-        names = [self.fields[i] for i in chosen]
-        drawn = (picked(batches, which, _taken_from) for batches, which in self._drawn_groups(names, n_rows, rng))
-        return raw_columns(chain.from_iterable(drawn), names)
+        return super().raw_some(chosen, n_rows, rng) if (self.n_bytes or 0) > READ_WHOLE_BYTES else None
 
-    def _drawn_groups(
-        self, names: list[str], n_rows: int, rng: np.random.Generator
-    ) -> Iterator[tuple[Iterator[Any], NDArray[np.int64]]]:
-        """The batches of some row groups, each with the ascending positions of the rows that are drawn from it."""
+    def pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> Iterator[Any]:
         with reading(self.path), self._open(self.path) as file:
             for group, drawn in enumerate(_drawn(self.group_rows, n_rows, rng)):
                 if drawn:
                     which = np.sort(rng.choice(self.group_rows[group], drawn, replace=False))
                     batches = file.iter_batches(batch_size=SAMPLE_BATCH_ROWS, row_groups=[group], columns=names)
-                    yield batches, which
+                    yield from picked(batches, which)
 
 
 def _drawn(sizes: NDArray[np.int64], n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -394,3 +365,102 @@ def _drawn(sizes: NDArray[np.int64], n_rows: int, rng: np.random.Generator) -> N
     drawn = np.zeros_like(sizes)
     drawn[groups] = np.minimum(in_proportion, sizes[groups])
     return drawn
+
+
+PARSED_BYTES = 1 << 22  # Bytes that are parsed at a time, at least one line.
+CHANGED_TYPE = re.compile(r"JSON parse error: Column\(/(.*?)\) (?:changed from|was specified)")
+JSON_NUMBERS = ("int64", "double", "null")
+PLAIN: dict[type, type] = {int: float, float: float, bool: bool}  # Other JSON values are text, lists or objects.
+
+
+class JsonLines(ArrowFile):
+    """A file of JSON objects, one per line: their fields are the columns, and one that an object lacks is missing.
+
+    Fields and types are inferred from the first megabytes: numbers are read as float64, true and false as 1 and 0.
+    pyarrow's own streaming reader, `open_json`, refuses fields with values of several kinds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with reading(path), decompressed(path) as stream:
+            first = next(_whole_lines(stream), b"")
+            if not first:
+                raise ValueError(f"{path} is empty: it should have a JSON object on each line")
+            found, self.mixed = _inferred(first)
+        fields = [field.with_type(pa.float64()) if str(field.type) in JSON_NUMBERS else field for field in found]
+        super().__init__(path, pa.schema(fields))
+
+    def not_numbers(self, position: int) -> str | None:
+        mixed = self.fields[position] in self.mixed
+        return "values of several kinds" if mixed else super().not_numbers(position)
+
+    def _batches(self, names: list[str], n_rows: int) -> Iterator[Any]:
+        self.bytes_read = 0
+        wanted = set(names or self.fields[:1])  # without any field, rows would not be counted
+        schema = pa.schema([field for field in self.schema if field.name in wanted])
+        with decompressed(self.path, self) as stream:
+            for lines in _whole_lines(stream):
+                try:
+                    yield from _parsed(lines, schema).to_batches(max_chunksize=n_rows)
+                except ValueError as error:
+                    found = CHANGED_TYPE.match(str(error))
+                    if found is None:
+                        raise
+                    problem = f"{self.place}: column {found[1]!r} holds values other than numbers after its first ones"
+                    raise InvalidValueError(problem, f"{remedy_for('text')}, or {other_columns()}") from None
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        names = self.names_of(chosen)
+        self.bytes_read = 0
+        with reading(self.path), decompressed(self.path, self) as stream:
+            for lines in _whole_lines(stream):  # by Python: pyarrow would infer one type from all values together
+                rows = _json_objects(lines)
+                yield {name: arrow_array([row.get(name) for row in rows]) for name in names}
+
+
+def _inferred(lines: bytes) -> tuple[Any, frozenset[str]]:
+    """Infers fields and types from lines, and which fields have values of several kinds, which pyarrow refuses."""
+    try:
+        return _parsed(lines).schema, frozenset()
+    except ValueError as error:
+        if CHANGED_TYPE.match(str(error)) is None:
+            raise
+    kinds: dict[str, set[type]] = {}
+    for row in _json_objects(lines):
+        for name, value in row.items():
+            kinds.setdefault(name, set()).update([] if value is None else [PLAIN.get(type(value), str)])
+    types = {float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    fields = [(name, types[str if len(found) > 1 else next(iter(found), float)]) for name, found in kinds.items()]
+    return pa.schema(fields), frozenset(name for name, found in kinds.items() if len(found) > 1)
+
+
+def _json_objects(lines: bytes) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a line of it is not a JSON object")
+    return rows
+
+
+def _parsed(lines: bytes, schema: Any = None) -> Any:
+    return json_reader.read_json(
+        pa.BufferReader(lines),
+        read_options=json_reader.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        parse_options=json_reader.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
+        ),
+    )
+
+
+def _whole_lines(stream: Any) -> Iterator[bytes]:
+    """Whole lines, many at a time, without blank parts."""
+    held: list[bytes] = []
+    while more := stream.read(PARSED_BYTES):
+        cut = more.rfind(b"\n") + 1
+        if not cut:
+            held.append(more)
+            continue
+        lines = b"".join([*held, more[:cut]])
+        held = [more[cut:]]
+        if lines.strip():
+            yield lines
+    if (last := b"".join(held)).strip():
+        yield last

@@ -16,29 +16,31 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.errors import InvalidValueError, Parameter, either
-from sketchlearn.rows.arrow import ArrowFile, floats_of, pyarrow, raw_columns
+from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.rows.arrow import ArrowFile
+from sketchlearn.rows.lazy_pyarrow import csv_reader, pa
 from sketchlearn.rows.schemas.cell_values import MISSING_WORDS, is_missing
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.schemas.text import DECIMALS, DOUBTFUL, has_groups, number_in_groups, numbers_in_groups
-from sketchlearn.rows.source_base import Block, Floats, Source, check_width, reading
-from sketchlearn.rows.tables import (
+from sketchlearn.rows.source_base import (
+    CODECS,
+    Block,
     ColumnChoice,
     Columns,
+    Floats,
+    Source,
     Table,
+    check_width,
     chosen_columns,
     decompressed,
-    is_compressed,
     positions_of,
+    reading,
 )
 
-DELIMITERS = {
-    ",": "commas",
-    ";": "semicolons",
-    "\t": "tabs",
-    "|": "bars",
-}  # of equally good ones, the first is chosen
-NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+#: of equally good delimiters, the first is chosen
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+#: decimal sign -> numbers
+NUMBERS = {sign: re.compile(rf"\s*[-+]?(\d+[{sign}]?\d*|[{sign}]\d+)([eE][-+]?\d+)?\s*") for sign in DECIMALS}
 THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")  # 1,234 may have a decimal comma or not
 MARKS = re.compile(r"[.,]")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -111,7 +113,6 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, if the file has them."""
         return self.cells if self.header else None
 
 
@@ -167,11 +168,7 @@ def _columns(rows: Cells) -> Cells:
 
 
 def grouped_columns(columns: Cells, decimal: str, *, sure: bool) -> tuple[int, ...]:
-    """Positions of columns of numbers whose thousands are set apart.
-
-    It is `sure` if the user states the decimal point: then 1,234 can only be read one way. Otherwise some number of
-    the column has to be unambiguous.
-    """
+    """Positions of columns of numbers whose thousands are set apart; `sure` if the user states the decimal point."""
     return tuple(i for i, values in enumerate(columns) if has_groups(values, decimal, sure=sure))
 
 
@@ -183,9 +180,11 @@ def decimal_of(columns: Cells, delimiter: str) -> str:
     >>> decimal_of([["1.234,50"], ["1.234"]], ";"), decimal_of([["1,234.50"], ["1,5"]], ";")
     (',', '.')
     """
-    points = [cell for values in columns if all(map(_is_number, values)) for cell in values if "." in cell]
+    points = [cell for values in columns if all(map(NUMBERS["."].fullmatch, values)) for cell in values if "." in cell]
     grouped = {sign: grouped_columns(columns, sign, sure=False) for sign in DECIMALS}
-    with_marks = {sign for sign, positions in grouped.items() if any(_has_marks(columns[i]) for i in positions)}
+    # points and commas that distinguish thousands from decimals: spaces between thousands do not
+    marks = {sign: [MARKS.findall(cell) for i in found for cell in columns[i]] for sign, found in grouped.items()}
+    with_marks = {sign for sign, found in marks.items() if any(len(of_cell) > 1 for of_cell in found)}
     if len(with_marks) == 1 and all(map(DOUBTFUL[","].fullmatch, map(str.strip, points))):
         return with_marks.pop()
     if points:
@@ -198,16 +197,8 @@ def decimal_of(columns: Cells, delimiter: str) -> str:
 
 def _with_commas(columns: Cells) -> tuple[int, ...]:
     """Positions of columns that are numbers if commas are decimal points, and not otherwise."""
-    return tuple(
-        position
-        for position, values in enumerate(columns)
-        if all(_is_number(_with_point(cell)) for cell in values) and not all(map(_is_number, values))
-    )
-
-
-def _has_marks(values: Sequence[str]) -> bool:
-    """Whether points and commas distinguish thousands from decimals: spaces between thousands do not."""
-    return any(len(set(MARKS.findall(cell))) == 2 or len(MARKS.findall(cell)) > 1 for cell in values)
+    are_numbers = [[all(map(NUMBERS[sign].fullmatch, values)) for sign in DECIMALS] for values in columns]
+    return tuple(i for i, (with_points, with_commas) in enumerate(are_numbers) if with_commas and not with_points)
 
 
 def _delimiter(text: str, ended: bool) -> str:
@@ -229,7 +220,6 @@ def _delimiter(text: str, ended: bool) -> str:
 
 
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
-    """The first records that are not blank; of text that goes on, the last one may be cut and is left out."""
     found: list[list[str]] = []
     with suppress(csv.Error):  # a quote that is never closed
         for record in filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)):
@@ -241,17 +231,7 @@ def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
 
 def _is_written_number(cell: str) -> bool:
     """Whether a cell is a number with a decimal point or comma, or with unambiguous thousands."""
-    plain = _is_number(cell) or _is_number(_with_point(cell))
-    return plain or any(has_groups([cell], sign, sure=False) for sign in DECIMALS)
-
-
-def _is_number(cell: str) -> bool:
-    return NUMBER.fullmatch(cell) is not None
-
-
-def _with_point(cell: str) -> str:
-    """A number with a decimal comma as one with a point; others as text that is not a number."""
-    return cell.replace(",", ".") if "." not in cell else "not one"
+    return any(NUMBERS[sign].fullmatch(cell) or has_groups([cell], sign, sure=False) for sign in DECIMALS)
 
 
 REFUSED_TEXT = re.compile(r"In CSV column #(\d+): .*invalid UTF8 data", re.DOTALL)
@@ -280,14 +260,14 @@ class Csv(ArrowFile):
     """
 
     def __init__(self, path: Path, dialect: Dialect) -> None:
-        pa = pyarrow(str(path))
         with reading(path), decompressed(path) as stream:
             self.encoding = dialect.encoding_of(stream.read(2))
+        self.anywhere = path.suffix.lower() not in CODECS and self.encoding is None  # it can be read from any place
         with reading(path), self._refusals(str(path)), self._text(path) as stream:
             lines, ended = _first_lines(stream)
             layout = layout_of(lines, dialect, ended=ended)
         if layout is None:
-            raise ValueError(f"{path} is empty: not even its first line, of names, is there")
+            raise ValueError(f"{path} is empty: it has no line with the names of columns")
         self.layout: Layout = layout
         self.column_names = [str(i) for i in range(len(layout.cells))] if layout.names is None else list(layout.names)
         length = len(lines.lstrip(b"\r\n ").partition(b"\n")[0])
@@ -311,13 +291,9 @@ class Csv(ArrowFile):
         if layout.names is None:
             self.names = None
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         found = super().not_numbers(position)
-        if found is not None and position in self.layout.commas:
-            comma = either('say decimal=","', "use --decimal ','")
-            remedy = f"{comma} if they are decimal commas, {Parameter('decimal', '.')} if they set thousands apart"
-            return "text with commas", remedy
-        return found
+        return "text with commas" if found is not None and position in self.layout.commas else found
 
     def row_type(self, chosen: Columns) -> np.dtype[Any]:  # noqa: ARG002
         return np.dtype(np.float64)
@@ -333,9 +309,7 @@ class Csv(ArrowFile):
             yield raw
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any] | None:
-        names = [self.fields[position] for position in chosen]
-        pieces = self._as_raw_text(chosen)._pieces(names, n_rows, rng) if self._in_pieces else None
-        return None if pieces is None else raw_columns(pieces, names)
+        return ArrowFile.raw_some(self._as_raw_text(chosen), chosen, n_rows, rng) if self._in_pieces else None
 
     def _as_raw_text(self, chosen: Columns) -> Csv:
         """The same file as text: the schema decides what words mean, also which of them are missing values."""
@@ -345,43 +319,30 @@ class Csv(ArrowFile):
 
     def _as_text(self, chosen: Columns) -> Csv:
         """The same file, whose chosen columns stay as they are written."""
-        import pyarrow as pa
-
         found = copy.copy(self)
         found.grouped = frozenset()
-        found.column_types = dict.fromkeys((self.fields[position] for position in chosen), pa.string())
+        found.column_types = dict.fromkeys(self.names_of(chosen), pa.string())
         return found
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        if not self._anywhere:
+        if not self.anywhere:
             return None
         if not self._in_pieces:
             rows = np.concatenate([np.empty((0, len(chosen))), *self.chunks(chosen, n_rows)])
             return rows[np.sort(rng.choice(len(rows), min(len(rows), n_rows), replace=False))]
-        names = [self.fields[position] for position in chosen]
-        pieces = self._pieces(names, n_rows, rng)
-        return None if pieces is None else np.concatenate([floats_of(p, names, np.dtype(np.float64)) for p in pieces])
+        return super().some(chosen, n_rows, rng)
 
     @property
     def _in_pieces(self) -> bool:
         """Whether a sample is taken from pieces of the file: it can be read anywhere, and is large."""
-        return self._anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
+        return self.anywhere and (self.n_bytes or 0) > SAMPLED_PIECES * self.read_bytes // 4
 
-    @property
-    def _anywhere(self) -> bool:
-        """Whether the file can be read from any place."""
-        return not is_compressed(self.path) and self.encoding is None
-
-    def _pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
-        """Arrow tables of random rows from all over the file; None if records cannot be found in some place."""
+    def pieces(self, names: list[str], n_rows: int, rng: np.random.Generator) -> list[Any] | None:
         pieces = [self._piece(names, i, -(-n_rows // SAMPLED_PIECES), rng) for i in range(SAMPLED_PIECES)]
         return None if any(piece is None for piece in pieces) else pieces
 
     def _piece(self, names: list[str], i: int, n_rows: int, rng: np.random.Generator) -> Any:
         """Random rows near a random place in the i-th part of the file; None if records cannot be found there."""
-        import pyarrow as pa
-        from pyarrow import csv as reader
-
         size, length = self.n_bytes or 0, self.read_bytes // 16
         with self.path.open("rb") as file:
             file.seek(int((i + rng.random()) * (size - length) / SAMPLED_PIECES))
@@ -391,10 +352,10 @@ class Csv(ArrowFile):
         if b'"' in lines and any(line.count(b'"') % 2 for line in lines.split(b"\n")):
             return None
         try:
-            table = reader.read_csv(
+            table = csv_reader.read_csv(
                 pa.BufferReader(lines),
-                read_options=reader.ReadOptions(column_names=self.column_names),
-                parse_options=reader.ParseOptions(delimiter=self.layout.delimiter),
+                read_options=csv_reader.ReadOptions(column_names=self.column_names),
+                parse_options=csv_reader.ParseOptions(delimiter=self.layout.delimiter),
                 convert_options=self._convert_options(names),
             )
             table = self._with_numbers(table)
@@ -424,11 +385,8 @@ class Csv(ArrowFile):
 
     @contextmanager
     def _text(self, path: Path, counted: Table | None = None) -> Iterator[Any]:
-        """The text of the file as a stream of UTF-8."""
-        from pyarrow import transcoding_input_stream
-
         with decompressed(path, counted) as stream:
-            yield stream if self.encoding is None else transcoding_input_stream(stream, self.encoding, "utf-8")
+            yield stream if self.encoding is None else pa.transcoding_input_stream(stream, self.encoding, "utf-8")
 
     @contextmanager
     def _refusals(self, place: str) -> Iterator[None]:
@@ -455,28 +413,24 @@ class Csv(ArrowFile):
             raise
 
     def _open(self, stream: Any, names: Sequence[str] = ()) -> Any:
-        from pyarrow import csv as reader
-
         single = len(self.column_names) == 1
-        return reader.open_csv(
+        return csv_reader.open_csv(
             stream,
-            read_options=reader.ReadOptions(
+            read_options=csv_reader.ReadOptions(
                 column_names=self.column_names,
                 block_size=self.read_bytes,
                 skip_rows=self.layout.skipped,
                 skip_rows_after_names=int(self.layout.header),
             ),
             # an empty line of a single column is a missing value
-            parse_options=reader.ParseOptions(
+            parse_options=csv_reader.ParseOptions(
                 delimiter=self.layout.delimiter, newlines_in_values=True, ignore_empty_lines=not single
             ),
             convert_options=self._convert_options(names),
         )
 
     def _convert_options(self, names: Sequence[str]) -> Any:
-        from pyarrow import csv as reader
-
-        return reader.ConvertOptions(
+        return csv_reader.ConvertOptions(
             include_columns=names,
             column_types=self.column_types,
             decimal_point=self.layout.decimal,
@@ -498,8 +452,6 @@ def _first_lines(stream: Any) -> tuple[bytes, bool]:
 
 def _type(kind: Any) -> Any:
     """The type to read for an inferred type: all numbers as float64, and text in other encodings as text."""
-    import pyarrow as pa
-
     if str(kind) in ("int64", "double", "null"):
         return pa.float64()
     return pa.string() if str(kind) == "binary" else kind
@@ -509,39 +461,34 @@ STREAM_BYTES = 1 << 22  # Bytes that are read from a stream at once, if as many 
 PLACE = "standard input"
 
 
-def csv_stream(
-    stream: BinaryIO,
-    *,
-    columns: Sequence[Any] | None = None,
-    nulls: str = "error",
-    exclude: Sequence[Any] = (),
-    numeric_only: bool = False,
-    **dialect: Any,
-) -> CsvStream:
-    """CSV on a stream, with the arguments of `source`; the others are those of a `Dialect`.
-
-    >>> import io
-    >>> rows = csv_stream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
-    >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
-    (('size',), [[[1.5], [2.0]]])
-    """
-    return CsvStream(stream, ColumnChoice(columns, exclude, numeric_only), nulls, Dialect(**dialect))
-
-
 class CsvStream(Source):
     """CSV on a stream, read once: whatever has arrived is a block, so that a slow writer gets answers.
 
     Arrow's reader cannot do that: it waits for five reads before it gives the first batch. A first line of numbers
     alone is a row; otherwise it names the columns. The delimiter is inferred from the lines that have arrived, the
-    decimal point from the first rows.
+    decimal point from the first rows. The arguments are those of `source`, and of a `Dialect`.
+
+    >>> import io
+    >>> rows = CsvStream(io.BytesIO(b"name;size\\nZo;1,5\\nBob;2\\n"), numeric_only=True)
+    >>> rows.columns, [block.rows.tolist() for block in rows.blocks()]
+    (('size',), [[[1.5], [2.0]]])
     """
 
     replayable = False
-    in_utf_8: Callable[[bytes], bytes] | None
+    in_utf_8: Callable[[bytes], bytes] | None = None  # chosen by the first bytes
 
-    def __init__(self, stream: BinaryIO, choice: ColumnChoice, nulls: str, dialect: Dialect) -> None:
-        self.stream, self.nulls, self.held, self.ended = stream, nulls, b"", False
-        self.dialect, self.in_utf_8 = dialect, None  # a function, chosen by the first bytes
+    def __init__(
+        self,
+        stream: BinaryIO,
+        *,
+        columns: Sequence[Any] | None = None,
+        nulls: str = "error",
+        exclude: Sequence[Any] = (),
+        numeric_only: bool = False,
+        **stated: Any,
+    ) -> None:
+        choice, dialect = ColumnChoice(columns, exclude, numeric_only), Dialect(**stated)
+        self.stream, self.nulls, self.held, self.ended, self.dialect = stream, nulls, b"", False, dialect
         least_lines = 2 if choice.numeric_only else 1  # names alone do not show which columns are numeric
         while self.held.count(b"\n") < least_lines and not self.ended:
             self._take()
@@ -584,14 +531,12 @@ class CsvStream(Source):
         yield from self._accepted(self._arrays(), 0, PLACE)
 
     def _take(self) -> None:
-        read1 = getattr(self.stream, "read1", self.stream.read)
-        more = bytes(read1(STREAM_BYTES))
+        more = bytes(getattr(self.stream, "read1", self.stream.read)(STREAM_BYTES))
         if self.in_utf_8 is None:
             self.in_utf_8 = _recoder(self.dialect.encoding_of(more))
         self.held, self.ended = self.held + self.in_utf_8(more), not more
 
     def _arrays(self) -> Iterator[Floats]:
-        """The rows, as they arrive, missing values as NaN."""
         while not self.ended:
             cut = self.held.rfind(b"\n") + 1
             whole, self.held = self.held[:cut], self.held[cut:]
@@ -634,7 +579,6 @@ class CsvStream(Source):
         return np.array(rows, np.float64).reshape(len(rows), len(self.chosen))
 
     def _records(self, lines: list[str]) -> list[list[str]]:
-        """The records of the right length."""
         return [cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells]
 
     def _value(self, cell: str, position: int) -> float | None:

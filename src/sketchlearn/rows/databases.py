@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.rows.arrow import Arrow, duckdb_batches, floats_of, library, pyarrow, quoted, remedy_for
+from sketchlearn.core.packages import required
+from sketchlearn.rows.arrow import Arrow, duckdb_batches, quoted, stacked
+from sketchlearn.rows.lazy_pyarrow import pa
 from sketchlearn.rows.schemas.cell_values import arrow_array, is_missing
-from sketchlearn.rows.source_base import Floats, listed, reading
-from sketchlearn.rows.tables import Columns, Table
+from sketchlearn.rows.source_base import Columns, Floats, Table, listed, reading
 
 MOST_ROWS = 1 << 14  # Rows that are fetched at a time: Python's values need ten times the memory of numbers.
 KINDS_FROM_ROWS = 1000  # Rows from which the types of columns are inferred.
@@ -36,9 +37,8 @@ class ValueTable(Table):
         self.names, self.n_columns = None if names is None else tuple(names), n_columns
         self.words = [_word(column) for column in zip(*first_rows, strict=True)] or [None] * n_columns
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
-        word = self.words[position]
-        return None if word is None else (word, remedy_for(word))
+    def not_numbers(self, position: int) -> str | None:
+        return self.words[position]
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         n_before = 0
@@ -154,7 +154,6 @@ class DuckDb(Arrow):
 
     def __init__(self, path: Path, table: str | None = None) -> None:
         self.path = path
-        pa = pyarrow(str(path))
         with reading(path), self._open() as base:
             found = base.execute(DUCKDB_TABLES).fetchall()
             there = {name if schema == "main" else f"{schema}.{name}": (schema, name) for schema, name in found}
@@ -171,17 +170,16 @@ class DuckDb(Arrow):
             yield from self._query(base, names, "", n_rows)
 
     def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        names, kind = [self.fields[position] for position in chosen], self.row_type(chosen)
+        names = self.names_of(chosen)
         with reading(self.path), self._open() as base:
             try:
                 ((last,),) = base.execute(f"SELECT max(rowid) FROM {self.table}").fetchall()
-            except library(self.place, "duckdb", "duckdb").Error:  # a view
+            except required("duckdb", "duckdb").Error:  # a view
                 return None
             if last is None or "rowid" in self.fields:
                 return None
             wanted = some_rows("rowid", 0, last, n_rows, rng)
-            parts = [floats_of(batch, names, kind) for batch in self._query(base, names, wanted, n_rows)]
-        rows: Floats = np.concatenate(parts) if parts else np.empty((0, len(names)))
+            rows = stacked(self._query(base, names, wanted, n_rows), names, self.row_type(chosen))
         return rows if len(rows) >= min(n_rows, last + 1) // 2 else None
 
     def _query(self, base: Any, names: list[str], wanted: str, n_rows: int) -> Iterator[Any]:
@@ -190,7 +188,7 @@ class DuckDb(Arrow):
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
-        duckdb = library(str(self.path), "duckdb", "duckdb")
+        duckdb = required("duckdb", "duckdb")
         with closing(duckdb.connect(str(self.path), read_only=True, config={"memory_limit": DUCKDB_MEMORY})) as base:
             yield base
 
@@ -248,7 +246,7 @@ class Excel(ValueTable):
     @staticmethod
     @contextmanager
     def _open(path: Path) -> Iterator[Any]:
-        openpyxl = library(str(path), "openpyxl", "excel")
+        openpyxl = required("openpyxl", "excel")
         with path.open("rb") as file:
             try:
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)

@@ -12,10 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.kernels.gpu.rows import device_rows, downloaded, gathered
-from sketchlearn.rows.arrow import remedy_for
 from sketchlearn.rows.schemas.cell_values import arrow_array, what_cells_hold
-from sketchlearn.rows.source_base import GATHERED_BYTES, Floats, inside, listed, reading
-from sketchlearn.rows.tables import Columns, IndexedTable, Table, some_positions
+from sketchlearn.rows.source_base import (
+    GATHERED_BYTES,
+    Columns,
+    Floats,
+    IndexedTable,
+    Table,
+    inside,
+    listed,
+    reading,
+    some_positions,
+)
 
 KIND_WORDS = {"M": "dates", "m": "durations", "c": "complex numbers", "O": "objects", "U": "text", "S": "bytes"}
 BRAIN_FLOAT = "bfloat16"  # the name of the type that packages such as ml_dtypes add to NumPy's
@@ -25,7 +33,7 @@ PREFERRED_NAME = "X"  # Of several arrays in a .npz file, the one of this name h
 class Array(IndexedTable):
     """A two-dimensional array of numbers, or anything that is sliced like one."""
 
-    def __init__(self, data: Any, place: str = "") -> None:
+    def __init__(self, data: Any, path: Path | None = None) -> None:
         if isinstance(data, np.ma.MaskedArray):
             raise TypeError("masked arrays are not supported: fill or drop the masked values first")
         data = _from_tensor(data)
@@ -35,11 +43,12 @@ class Array(IndexedTable):
             self.array = data if sliced and not isinstance(data, np.matrix) else _array_of(data)
         except ValueError:
             raise ValueError("the data are not rows of equal length, nor arrays of rows") from None
-        self.n_rows, self.n_columns = _shape(self.array, place)
-        self.place = place
+        if path is not None:
+            self.place, self.n_bytes, self.immutable = str(path), path.stat().st_size, True
+        self.n_rows, self.n_columns = _shape(self.array, self.place)
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
-        return as_rows(_columns(np.asarray(self.array[which]), chosen))
+        return as_rows(np.asarray(self.array[which]), chosen)
 
     def ids_at(self, which: Any, position: int) -> NDArray[Any]:
         return np.asarray(self.array[which])[:, position]  # integers beyond 2^53 stay what they are
@@ -54,8 +63,8 @@ class OnGpu(IndexedTable):
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         if isinstance(which, slice):
-            return as_rows(_columns(downloaded(self.rows[which]), chosen))
-        return as_rows(_columns(gathered(self.rows, np.asarray(which)).astype(self.rows.dtype), chosen))
+            return as_rows(downloaded(self.rows[which]), chosen)
+        return as_rows(gathered(self.rows, np.asarray(which)).astype(self.rows.dtype), chosen)
 
 
 class Sparse(IndexedTable):
@@ -66,7 +75,7 @@ class Sparse(IndexedTable):
         self.matrix = data.tocsr()
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
-        return as_rows(np.asarray(_columns(self.matrix[which], chosen).toarray()))
+        return as_rows(self.matrix[which], chosen)
 
 
 class Beside(IndexedTable):
@@ -81,7 +90,7 @@ class Beside(IndexedTable):
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
         left = self.left[which]
         left = left.toarray() if is_sparse(left) else left
-        return as_rows(_columns(np.column_stack([left, self.right[which]]), chosen))
+        return as_rows(np.column_stack([left, self.right[which]]), chosen)
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
         """Pieces so small that memory is reused: new pages for each took as long as copying."""
@@ -101,7 +110,7 @@ class Frame(IndexedTable):
         self.n_rows, self.n_columns = frame.shape
         self.types = list(frame.dtypes)
 
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         kind = self.types[position]
         if _column_type(kind) is not None:
             return None
@@ -109,15 +118,16 @@ class Frame(IndexedTable):
         word = "text" if "str" in str(kind) else word
         if kind.kind == "O" and (odd := what_cells_hold(map(type, self.frame.iloc[:, position]))) is not None:
             word = odd
-        return f"{word} ({kind})", remedy_for(word)
+        return f"{word} ({kind})"
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
-        for first in range(0, self.n_rows, n_rows):
-            part = self.frame.iloc[first : first + n_rows]
-            yield {str(self.frame.columns[i]): arrow_array(part.iloc[:, i]) for i in chosen}
+        return (self._raw_at(slice(i, i + n_rows), chosen) for i in range(0, self.n_rows, n_rows))
 
     def raw_some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> dict[str, Any]:
-        part = self.frame.iloc[some_positions(self.n_rows, n_rows, rng)]
+        return self._raw_at(some_positions(self.n_rows, n_rows, rng), chosen)
+
+    def _raw_at(self, which: Any, chosen: Columns) -> dict[str, Any]:
+        part = self.frame.iloc[which]
         return {str(self.frame.columns[i]): arrow_array(part.iloc[:, i]) for i in chosen}
 
     def rows_at(self, which: Any, chosen: Columns) -> Floats:
@@ -138,7 +148,7 @@ class Frame(IndexedTable):
 def npy(path: Path) -> Array:
     """The array in a .npy file; only the needed rows are read."""
     with reading(path):
-        return _of_file(path, np.load(path, mmap_mode="r", allow_pickle=False))
+        return Array(np.load(path, mmap_mode="r", allow_pickle=False), path)
 
 
 def npz(path: Path) -> Array:
@@ -148,21 +158,19 @@ def npz(path: Path) -> Array:
         names = list(arrays)
         if PREFERRED_NAME not in names and len(names) != 1:
             raise ValueError(f"{path} has the arrays {listed(names)}: name the one with the rows {PREFERRED_NAME}")
-        return _of_file(path, arrays[PREFERRED_NAME if PREFERRED_NAME in names else names[0]])
+        return Array(arrays[PREFERRED_NAME if PREFERRED_NAME in names else names[0]], path)
 
 
-def _of_file(path: Path, array: NDArray[Any]) -> Array:
-    table = Array(array, str(path))
-    table.n_bytes, table.immutable = path.stat().st_size, True
-    return table
+def as_rows(table: Any, chosen: Columns) -> Floats:
+    """Columns as the kernel reads them: float32 or float64, native, aligned, in C order; copied only if they are not.
 
-
-def as_rows(table: NDArray[Any]) -> Floats:
-    """Rows as the kernel reads them: float32 or float64, native, aligned, in C order; a copy only where they are not.
-
-    >>> as_rows(np.array([[1, 2]], np.int16)).dtype, as_rows(np.array([[1, 2]], np.int32)).dtype
-    (dtype('float32'), dtype('float64'))
+    >>> as_rows(np.array([[1, 2]], np.int16), (0, 1)).dtype, as_rows(np.array([[1, 2]], np.int32), (1,)).tolist()
+    (dtype('float32'), [[2.0]])
     """
+    if chosen != tuple(range(table.shape[1])):
+        table = table[:, list(chosen)]
+    if is_sparse(table):
+        table = table.toarray()
     return np.require(_in_range(table), dtype=float_type(table.dtype), requirements=["C", "A"])
 
 
@@ -195,12 +203,10 @@ def float_type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def is_sparse(data: Any) -> bool:
-    """Whether it is a sparse matrix or array of SciPy."""
     return hasattr(data, "tocsr") and hasattr(data, "toarray") and hasattr(data, "shape")
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a data frame of pandas."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc") and hasattr(data, "columns")
 
 
@@ -229,7 +235,6 @@ def of_narrow_floats(data: Any) -> Any:
 
 
 def _shape(table: Any, place: str = "") -> tuple[int, int]:
-    """Numbers of rows and columns of what must be a table of numbers."""
     dimensions = len(table.shape)
     if dimensions != 2:
         hint = ": reshape one row to (1, -1) and one column to (-1, 1)" if dimensions == 1 else ""
@@ -241,10 +246,6 @@ def _shape(table: Any, place: str = "") -> tuple[int, int]:
             "a schema, which encodes them"
         )
     return table.shape[0], table.shape[1]
-
-
-def _columns(rows: Any, chosen: Columns) -> Any:
-    return rows if chosen == tuple(range(rows.shape[1])) else rows[:, list(chosen)]
 
 
 def _column_type(kind: Any) -> np.dtype[Any] | None:

@@ -13,44 +13,40 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from sketchlearn.rows.arrow import Ipc, Parquet, pyarrow, remedy_for
-from sketchlearn.rows.csv import NUMBER, Csv, Dialect
+from sketchlearn.rows.arrow import Ipc, JsonLines, Parquet
+from sketchlearn.rows.csv import NUMBERS, Csv, Dialect
 from sketchlearn.rows.databases import DuckDb, Excel, Sqlite
-from sketchlearn.rows.json_lines import JsonLines
+from sketchlearn.rows.lazy_pyarrow import pa
 from sketchlearn.rows.memory import npy, npz
-from sketchlearn.rows.source_base import Floats
-from sketchlearn.rows.tables import CODECS, Columns, Table
+from sketchlearn.rows.source_base import CODECS, Columns, DerivedTable, Floats, Table
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-class Partitioned(Table):
-    """A table with further columns of one value each."""
+class Partitioned(DerivedTable):
+    """A table with further columns of one value each, by the names of folders such as country=DE."""
 
     def __init__(self, table: Table, values: dict[str, str]) -> None:
-        assert table.names is not None
-        self.table, self.values = table, list(values.values())
-        self.names, self.n_columns = (*table.names, *values), table.n_columns + len(values)
-        self.n_rows, self.n_bytes, self.replayable = table.n_rows, table.n_bytes, table.replayable
-        self.place, self.immutable, self.decimal = table.place, table.immutable, table.decimal
+        super().__init__(table, (*(table.names or ()), *values))
+        self.decimal = table.decimal
+        #: the values by position; None is a missing one
+        self.values = {
+            i: None if value == NO_VALUE else value for i, value in enumerate(values.values(), table.n_columns)
+        }
         self.remark = "; ".join(filter(None, [table.remark, f"columns from the names of folders: {', '.join(values)}"]))
 
-    @property
-    def bytes_read(self) -> int:  # type: ignore[override]
-        """How many bytes of the file the last pass has read."""
-        return self.table.bytes_read
-
-    def not_numbers(self, position: int) -> tuple[str, str] | None:
+    def not_numbers(self, position: int) -> str | None:
         if position < self.table.n_columns:
             return self.table.not_numbers(position)
-        value = self.values[position - self.table.n_columns]
-        if value == NO_VALUE or NUMBER.fullmatch(value):
-            return None
-        return "text (the name of a folder)", remedy_for("text")
+        value = self.values[position]
+        return None if value is None or NUMBERS["."].fullmatch(value) else "text (the name of a folder)"
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        for rows in self.table.chunks(self._own(chosen), n_rows):
-            yield self._with_values(rows, chosen)
+        return (self._with_values(rows, chosen) for rows in self.table.chunks(self._own(chosen), n_rows))
+
+    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
+        rows = self.table.some(self._own(chosen), n_rows, rng)
+        return None if rows is None else self._with_values(rows, chosen)
 
     def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:
         own = self._own(chosen) or (0,)  # one column suffices to count the rows
@@ -60,30 +56,21 @@ class Partitioned(Table):
         raw = self.table.raw_some(self._own(chosen) or (0,), n_rows, rng)
         return None if raw is None else self._with_raw_values(raw, chosen)
 
-    def _with_raw_values(self, raw: dict[str, Any], chosen: Columns) -> dict[str, Any]:
-        pa = pyarrow("folders' names")
-        length = len(next(iter(raw.values())))
-        for i in chosen:
-            if i >= self.table.n_columns:
-                value = self.values[i - self.table.n_columns]
-                scalar = pa.scalar(None if value == NO_VALUE else value, pa.string())
-                raw[(self.names or ())[i]] = pa.repeat(scalar, length)
-        return raw
-
-    def some(self, chosen: Columns, n_rows: int, rng: np.random.Generator) -> Floats | None:
-        rows = self.table.some(self._own(chosen), n_rows, rng)
-        return None if rows is None else self._with_values(rows, chosen)
-
     def _own(self, chosen: Columns) -> Columns:
-        return tuple(position for position in chosen if position < self.table.n_columns)
+        return tuple(position for position in chosen if position not in self.values)
 
     def _with_values(self, rows: Floats, chosen: Columns) -> Floats:
         if rows.shape[1] == len(chosen):
             return rows
-        wide, own = np.empty((len(rows), len(chosen))), np.array(chosen) < self.table.n_columns
-        values = [self.values[position - self.table.n_columns] for position in np.array(chosen)[~own]]
-        wide[:, own], wide[:, ~own] = rows, [np.nan if value == NO_VALUE else float(value) for value in values]
+        own = np.array([position not in self.values for position in chosen])
+        wide = np.empty((len(rows), len(chosen)))
+        wide[:, own], wide[:, ~own] = rows, [float(self.values[i] or "nan") for i in chosen if i in self.values]
         return wide
+
+    def _with_raw_values(self, raw: dict[str, Any], chosen: Columns) -> dict[str, Any]:
+        length = len(next(iter(raw.values())))
+        added = {i: pa.scalar(self.values[i], pa.string()) for i in chosen if i in self.values}
+        return raw | {(self.names or ())[i]: pa.repeat(value, length) for i, value in added.items()}
 
 
 PACKED = ("", *CODECS)  # Text may be compressed.
@@ -131,7 +118,6 @@ class Address:
 
 
 def is_path(data: Any) -> bool:
-    """Whether it is a path, rather than rows."""
     return isinstance(data, str | os.PathLike)
 
 
@@ -178,7 +164,7 @@ def read_file(path: Path, dialect: Dialect) -> Table:
     address = Address.of(path)
     ending, file = address.ending, address.file
     if not holds_rows(path):
-        raise ValueError(f"{path} is of an unknown kind: files of rows end in {_kinds()}")
+        raise ValueError(f"{path} has an unknown ending: files of rows end in {_kinds()}")
     kind = "table" if ending in DATABASES else "sheet" if ending in WORKBOOKS else None
     if address.part not in (None, kind):
         raise ValueError(f"{file} has no {address.part}s to choose from: give the path without ?{address.part}=")

@@ -10,9 +10,16 @@ from itertools import chain
 import numpy as np
 
 from sketchlearn.core.progress import showing_progress
-from sketchlearn.rows.joined import MOST_SAMPLED_PARTS, Joined
-from sketchlearn.rows.source_base import Block, Floats, Source, check_width, listed
-from sketchlearn.rows.tables import nothing_left
+from sketchlearn.rows.source_base import (
+    MOST_SAMPLED_PARTS,
+    Block,
+    Floats,
+    Joined,
+    Source,
+    check_width,
+    listed,
+    nothing_left,
+)
 
 
 def sample(
@@ -74,7 +81,7 @@ class Begun(Source):
 
     def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:  # noqa: ARG002
         if self.columns is not None and columns != self.columns:
-            raise ValueError(f"the stream was begun with the columns {listed(self.columns)}, not {listed(columns)}")
+            raise ValueError(f"the stream was started with the columns {listed(self.columns)}, not {listed(columns)}")
         return self
 
 

@@ -11,13 +11,11 @@ import numpy as np
 from sketchlearn.kernels.gpu.rows import DeviceRows, is_on_gpu
 from sketchlearn.rows.arrow import arrow_table, is_arrow
 from sketchlearn.rows.csv import Dialect
-from sketchlearn.rows.joined import Joined
 from sketchlearn.rows.memory import Array, Frame, OnGpu, Sparse, is_frame, is_sparse
 from sketchlearn.rows.paths import READERS, files_of, is_path, read_file
 from sketchlearn.rows.schemas.proposal import proposed_schema
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
-from sketchlearn.rows.source_base import NULLS, Source
-from sketchlearn.rows.tables import ColumnChoice, Table, Tabular, no_names, tabular
+from sketchlearn.rows.source_base import NULLS, ColumnChoice, Joined, Source, Table, Tabular, no_names, tabular
 
 __all__ = ["Source", "gpu_rows", "is_array", "register_reader", "schema", "source"]
 
@@ -68,16 +66,16 @@ def source(
     """
     if nulls not in NULLS:
         raise ValueError(f"nulls must be {' or '.join(map(repr, NULLS))}, not {nulls!r}")
-    stated = (delimiter, decimal, header, encoding)
-    dialect = None if stated == (None,) * 4 else Dialect(*stated)
+    dialect = Dialect(delimiter, decimal, header, encoding)
     if schema is not None:
         if columns is not None or nulls != NULLS[0] or numeric_only:
-            raise ValueError("a schema says which columns are read, and what becomes of missing values: leave out both")
+            given = "columns, nulls and numeric_only"
+            raise ValueError(f"a schema chooses the columns and treats missing values: leave out {given}")
         return _encoded(_source(data, ColumnChoice(None, exclude), nulls, dialect), schema)
     return _source(data, ColumnChoice(columns, exclude, numeric_only), nulls, dialect)
 
 
-def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect | None) -> Source:
+def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect) -> Source:
     if type(data) is np.ndarray:  # most data: no other kind is asked for
         return tabular(Array(data), choice, nulls)
     chosen = choice.columns is not None
@@ -86,7 +84,7 @@ def _source(data: Any, choice: ColumnChoice, nulls: str, dialect: Dialect | None
             raise ValueError("the source has its columns already: choose them where it is made")
         return data.dropping() if nulls == "drop" else data
     if is_path(data):
-        parts = [tabular(read_file(file, dialect or Dialect()), choice, nulls) for file in files_of(data)]
+        parts = [tabular(read_file(file, dialect), choice, nulls) for file in files_of(data)]
         return parts[0] if len(parts) == 1 else Joined(parts, nulls, chosen=chosen)
     if (table := _table(data)) is not None:
         return tabular(table, choice, nulls)

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,14 +21,13 @@ from numpy.typing import NDArray
 from sketchlearn.core.arrays import Integers
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.kernels._native import row_hashes
+from sketchlearn.rows.schemas.cell_values import LARGEST_WHOLE, LARGEST_WHOLE_BY_BITS
 from sketchlearn.rows.schemas.table_schema import read_columns
 from sketchlearn.rows.source_base import Block, Floats, Source, Wrapped
 
 Digests = NDArray[np.uint64]
 DIGEST_KEY = b"sketchlearn unit"  # Public, and never changed: independent places choose the same rows.
 WHOLE_NUMBER = re.compile(r"(-?\d+)\.0+")
-#: beyond these, neighboring whole numbers are one floating-point number, so that two units would be taken for one
-LARGEST_WHOLE = {2: 2.0**11, 4: 2.0**24, 8: 2.0**53}
 
 
 def id_digests(values: NDArray[Any]) -> tuple[Digests, NDArray[np.bool_]]:
@@ -64,7 +64,7 @@ def id_text(value: Any) -> str | None:
     >>> id_text(3.0), id_text("A 7 "), id_text(float("nan")), id_text("")
     ('3', 'A 7', None, None)
     """
-    largest = LARGEST_WHOLE.get(value.itemsize if isinstance(value, np.floating) else 8, 2.0**53)
+    bits = 8 * value.itemsize if isinstance(value, np.floating) else 64
     item = value.item() if isinstance(value, np.generic) else value
     if item is None or type(item).__name__ in ("NAType", "NaTType"):
         return None
@@ -77,7 +77,7 @@ def id_text(value: Any) -> str | None:
     if isinstance(item, Decimal) and item.is_finite():
         return str(int(item)) if item == item.to_integral_value() else str(item.normalize())
     if isinstance(item, float):
-        if abs(item) >= largest:
+        if abs(item) >= LARGEST_WHOLE_BY_BITS.get(bits, LARGEST_WHOLE):  # two units would be taken for one
             raise ValueError(
                 f"the id {item!r} is a floating-point number so large that other ids may have become the same one: "
                 "store ids as integers or text"
@@ -94,7 +94,7 @@ def _factors(values: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
         return np.unique(values, return_inverse=True)
     if values.dtype.kind not in "OU":
         raise TypeError(f"ids of units are text or numbers, not {values.dtype}: convert them to text")
-    known: dict[Any, int] = {}
+    known = dict[Any, int]()
     try:
         which = [known.setdefault(value, len(known)) for value in values.tolist()]
     except TypeError:
@@ -171,7 +171,7 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
     [(3, 1)]
     """
     if unit is None or most is None:
-        raise ValueError("unit= and rows_per_unit= belong together: give the column of ids, and how many rows count")
+        raise ValueError("give unit= and rows_per_unit= together: the column of ids, and how many rows of each count")
     most = whole("rows_per_unit", most)
     if not rows.replayable:
         raise ValueError(
@@ -184,7 +184,11 @@ def rows_of_units(rows: Source, unit: Any, most: Any, columns: tuple[str, ...] |
             raise ValueError(f"the ids {column!r} are one of the operator's columns: ids of units are not features")
         own, name = rows.without(column), column if isinstance(column, str) else f"column {column}"
         return RowsOfUnits(own if columns is None else own.only(columns), lambda: rows.ids(column), name, most)
-    values, name = _one_per_row(unit)
+    values = np.array(unit, dtype=object) if isinstance(unit, list | tuple) else np.asarray(unit)
+    if values.ndim != 1:
+        raise ValueError(f"unit must be the name of a column, or one id per row, not {shortened(unit)}")
+    own_name = getattr(unit, "name", None)  # of a Series
+    name = own_name if isinstance(own_name, str) and own_name else "unit"
     if rows.n_rows is not None and len(values) != rows.n_rows:
         raise ValueError(f"there are {len(values):,} ids of units, but {rows.n_rows:,} rows: give one per row")
     own = rows if columns is None else rows.only(columns)
@@ -196,9 +200,8 @@ class _Ids:
     """The digests of the ids of rows that come block by block."""
 
     def __init__(self, arrays: Iterator[NDArray[Any]], unit: str) -> None:
-        self.arrays, self.unit, self.start = arrays, unit, 0
-        self.held: Digests = np.empty((0, 2), np.uint64)
-        self.missing: NDArray[np.bool_] = np.empty(0, bool)
+        self.arrays, self.unit = arrays, unit
+        self.held, self.missing = np.empty((0, 2), np.uint64), np.empty(0, bool)
 
     def of(self, block: Block) -> Digests:
         """Those of all rows of a block, dropped ones included."""
@@ -209,8 +212,7 @@ class _Ids:
         if len(digests) < n:
             raise ValueError(f"there are fewer ids ({self.unit}) than rows: give one per row")
         if missing[:n].any():
-            number = block.start + int(np.argmax(missing)) - block.before
-            where = f"row {number}" + (f" of {block.place}" if block.place else "")
+            where = replace(block, numbers=None).name(int(np.argmax(missing)))
             raise ValueError(
                 f"{where}: the id in {self.unit!r} is missing, and every row needs one: fill it, or drop such rows"
             )
@@ -228,8 +230,7 @@ class _Smallest:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.words: list[Digests] = [np.empty((0, 4), np.uint64)]
-        self.numbers: list[Integers] = [np.empty(0, np.int64)]
+        self.words, self.numbers = [np.empty((0, 4), np.uint64)], [np.empty(0, np.int64)]
         self.sorted = self.waiting = 0
 
     def add(self, words: Digests, numbers: Integers) -> None:
@@ -272,12 +273,3 @@ def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
-
-
-def _one_per_row(unit: Any) -> tuple[NDArray[Any], str]:
-    """An array of ids, and what it is called: a Series has a name."""
-    name = getattr(unit, "name", None)
-    values = np.array(unit, dtype=object) if isinstance(unit, list | tuple) else np.asarray(unit)
-    if values.ndim != 1:
-        raise ValueError(f"unit must be the name of a column, or one id per row, not {shortened(unit)}")
-    return values, name if isinstance(name, str) and name else "unit"

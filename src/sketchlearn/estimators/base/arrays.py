@@ -21,8 +21,7 @@ from sketchlearn.rows.schemas.cell_values import remedy_for_cells, what_cells_ho
 from sketchlearn.rows.schemas.columns import Column
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
 from sketchlearn.rows.source import source
-from sketchlearn.rows.source_base import Source, by_name
-from sketchlearn.rows.tables import no_names, nothing_left
+from sketchlearn.rows.source_base import Source, by_name, no_names, nothing_left
 
 
 def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, **options: Any) -> Any:

@@ -6,15 +6,15 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.messages import warn_caller
-from sketchlearn.core.packages import required
 from sketchlearn.core.values import shortened
+from sketchlearn.rows.lazy_pyarrow import pa, pc
 from sketchlearn.rows.schemas.text import (
     NO_MOMENT,
     YEAR_FIRST,
@@ -81,8 +81,6 @@ def by_distinct_value(
 
     Values that `is_known` are not missing, whatever they are.
     """
-    import pyarrow as pa
-
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
     values, nothing = _values_in(coded.dictionary), (math.nan,) * width
     gone = [is_missing(value) and not is_known(value) for value in values]
@@ -121,8 +119,6 @@ def remedy_for_cells(word: str) -> str:
 
 def check_single_values(name: str, raw: Any) -> None:
     """Raises an error for a column of lists, records or bytes."""
-    import pyarrow as pa
-
     kind = raw.type
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     if is_bytes or pa.types.is_nested(kind):
@@ -134,8 +130,6 @@ def check_single_values(name: str, raw: Any) -> None:
 
 def words_for_levels(name: str, raw: Any) -> Callable[[Any], str]:
     """`word_of`, except that floats which may have been other whole numbers have no word."""
-    import pyarrow as pa
-
     values = raw.dictionary if pa.types.is_dictionary(raw.type) else raw
     if not pa.types.is_floating(values.type):
         return word_of
@@ -157,8 +151,6 @@ def words_for_levels(name: str, raw: Any) -> Callable[[Any], str]:
 
 def numbers_in(raw: Any, decimal: str = ".") -> tuple[Floats, NDArray[Any]]:
     """The numbers of a column, NaN where there is none, and which values are missing."""
-    import pyarrow as pa
-
     kind = raw.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = raw.cast("float64", safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
@@ -179,8 +171,6 @@ def _plain_and_others(
     read_others: Callable[[Any], tuple[NDArray[Any], NDArray[Any]]],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The values of a column and which are missing: plain text is read by Arrow, all others by Python."""
-    import pyarrow as pa
-
     if (cells := text_of(raw)) is None:
         return read_others(raw)
     values, plain = read_plain(cells)
@@ -192,8 +182,6 @@ def _plain_and_others(
 
 def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
     """The moments of a column in microseconds since 1970, which values are missing, and which are not moments."""
-    import pyarrow as pa
-
     if pa.types.is_date(raw.type) or pa.types.is_timestamp(raw.type):
         moments = raw.cast(pa.timestamp("us", getattr(raw.type, "tz", None)), safe=False).cast("int64")
         missing = np.asarray(raw.is_null().to_numpy(zero_copy_only=False), bool)
@@ -201,7 +189,12 @@ def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], N
         return values, missing, np.zeros(len(values), bool)
 
     def one_by_one(others: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        parts, missing = by_distinct_value(others, lambda value: _days_and_microseconds(moment_of(value, order)), 2)
+        def in_two_floats(value: Any) -> tuple[float, float]:  # which are exact
+            moment = moment_of(value, order)
+            since = timedelta() if moment is None else moment - datetime(1970, 1, 1)
+            return math.nan if moment is None else since.days, since.seconds * 1_000_000 + since.microseconds
+
+        parts, missing = by_distinct_value(others, in_two_floats, 2)
         none = np.isnan(parts[:, 0])
         whole = np.where(none[:, None], 0, parts).astype(np.int64)
         return np.where(none, NO_MOMENT, whole[:, 0] * MICROSECONDS_PER_DAY + whole[:, 1]), missing
@@ -209,14 +202,6 @@ def instants_in(raw: Any, order: str = YEAR_FIRST) -> tuple[NDArray[np.int64], N
     values, missing = _plain_and_others(raw, lambda cells: plain_moments(cells, order), one_by_one)
     none = values == NO_MOMENT
     return np.where(none, 0, values), missing, none & ~missing
-
-
-def _days_and_microseconds(moment: datetime | None) -> tuple[float, ...]:
-    """A moment in two numbers that floats hold exactly."""
-    if moment is None:
-        return (math.nan, math.nan)
-    since = moment - datetime(1970, 1, 1)
-    return float(since.days), float(since.seconds * 1_000_000 + since.microseconds)
 
 
 def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -235,7 +220,7 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
                 "a schema encodes data frames, Arrow tables and dictionaries of columns, not "
                 f"{type(table).__name__}: put the columns into a dictionary, or read a file with source"
             )
-        table = required("pyarrow", "arrow").table(table)
+        table = pa.table(table)
     known = list(table.columns if is_frame else table if isinstance(table, Mapping) else table.column_names)
     for name in names:
         if known.count(name) != 1:
@@ -252,8 +237,6 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _array(name: str, column: Any) -> Any:
-    """One column as an Arrow array."""
-    pa = required("pyarrow", "arrow")
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.unify_dictionaries().chunks or [pa.array([], column.type)])
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or len(getattr(column, "shape", (0,))) != 1:
@@ -266,7 +249,6 @@ def arrow_array(values: Any) -> Any:
 
     Lists of several types become words, which stand for the same numbers, categories and dates as the values.
     """
-    pa = required("pyarrow", "arrow")
     kind = str(getattr(values, "dtype", "object"))
     if kind == "category" and str(values.cat.categories.dtype).startswith("interval"):  # of pandas.cut
         levels = [str(interval) for interval in values.cat.categories]
@@ -293,9 +275,6 @@ def arrow_array(values: Any) -> Any:
 
 def _plain_text(values: Any) -> Any:
     """Values as an Arrow array, if all are ASCII text, which has one form; None otherwise."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         array = pa.array(values, from_pandas=True)
         if pa.types.is_string(array.type) and pc.all(pc.string_is_ascii(array)).as_py():

@@ -29,11 +29,8 @@ from sketchlearn.rows.schemas.cell_values import (
 from sketchlearn.rows.schemas.text import DECIMALS, ORDERS, YEAR_FIRST
 
 MOST_LEVELS = 4096
-OTHER_WORDS = (
-    "other",
-    "any other",
-    "none of the others",
-)  # The first that is not a level is the word for other values.
+#: the first that is not a level is the word for other values
+OTHER_WORDS = ("other", "any other", "none of the others")
 YES_WORDS = ("1", "true", "t", "yes", "y")
 NO_WORDS = ("0", "false", "f", "no", "n")
 SCALINGS = ("as is", "standard", "log")
@@ -122,9 +119,8 @@ class Column(Value, ABC):
         without = np.isnan(rows[:, 0])
         n_odd = int(np.count_nonzero(without & ~missing))
         if self.missing == INDICATE:
-            rows = np.column_stack(
-                [np.where(without[:, None], self.typical_numbers, rows), without * self.weight_of_gap]
-            )
+            filled = np.where(without[:, None], self.typical_numbers, rows)
+            rows = np.column_stack([filled, without * self.weight_of_gap])
         return Encoded(rows, n_odd)
 
     @property
@@ -206,7 +202,7 @@ class Number(Standardised):
             raise ValueError(f'decimal must be "." or ",", not {shortened(self.decimal)}')
         if self.scaling == "as is" and (self.center, self.width) != (0.0, 1.0):
             remedy = either('say scaling="standard"', 'give it the scaling "standard"')
-            raise InvalidValueError('a number that is taken "as is" has no center and width', remedy)
+            raise InvalidValueError('center and width do nothing with the scaling "as is"', remedy)
 
     @property
     def in_words(self) -> str:
@@ -248,7 +244,7 @@ class Flag(Words):
         super().__post_init__()
         yes, no = (tuple(word_of(word).casefold() for word in listed(words)) for words in (self.yes, self.no))
         if not yes or not no or set(yes) & set(no):
-            raise ValueError("a flag has words for yes, others for no, and at least one of each")
+            raise ValueError("a flag needs words for yes and different words for no, at least one of each")
         self._set(yes=yes, no=no)
 
     @property
@@ -284,7 +280,7 @@ class Category(Words):
         super().__post_init__()
         self._set(levels=_checked_levels(self.name, self.levels))
         if set(OTHER_WORDS) <= set(self.levels):
-            raise ValueError(f"column {self.name!r}: its levels leave no word for other values")
+            raise ValueError(f"column {self.name!r}: other values need a word: leave out the level {OTHER_WORDS[0]!r}")
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -445,9 +441,7 @@ class Text(Column):
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        if not self.n_words:
-            return (f"length of {self.name}",)
-        return tuple(f"words {i} of {self.name}" for i in range(self.n_words))
+        return tuple(f"words {i} of {self.name}" for i in range(self.n_words)) or (f"length of {self.name}",)
 
     @property
     def n_own(self) -> int:
@@ -492,7 +486,6 @@ def _cycle(steps: int) -> Floats:
 
 
 def _step(moments: NDArray[np.int64], cycle: str) -> NDArray[np.int64]:
-    """The step of a cycle at a moment."""
     days = moments // MICROSECONDS_PER_DAY
     if cycle == "day":
         return np.asarray(moments % MICROSECONDS_PER_DAY // 60_000_000)

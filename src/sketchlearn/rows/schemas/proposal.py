@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.messages import steers
+from sketchlearn.rows.lazy_pyarrow import pa
 from sketchlearn.rows.schemas.cell_values import (
     MICROSECONDS_PER_DAY,
     check_single_values,
@@ -46,8 +47,7 @@ from sketchlearn.rows.schemas.text import (
     moment_of,
     number_of,
 )
-from sketchlearn.rows.source_base import Source
-from sketchlearn.rows.tables import no_names
+from sketchlearn.rows.source_base import Source, no_names
 
 MOST_CATEGORIES = 50  # Text with more different words is not proposed as a category.
 RAREST_CATEGORY = 0.005  # Proportion of the rows below which a value counts as other.
@@ -84,7 +84,7 @@ def proposed(table: Any) -> Schema:
         if isinstance(kind, Column):
             twice = next((number for number in kind.encoded_names if number in taken), None)
             if twice is not None:
-                kind = f"{twice!r} is the name of a number that column {taken[twice]!r} becomes: rename one of them"
+                kind = f"{twice!r} is also a number of column {taken[twice]!r}: rename one of them"
         if isinstance(kind, Column):
             found.append(kind)
             taken |= dict.fromkeys(kind.encoded_names, name)
@@ -97,9 +97,6 @@ def proposed(table: Any) -> Schema:
 
 
 def _kind(name: str, raw: Any) -> Column | str:
-    """The proposed encoding of a column, or why it is left out."""
-    import pyarrow as pa
-
     try:
         check_single_values(name, raw)
     except ValueError as error:
@@ -135,8 +132,6 @@ def _kind(name: str, raw: Any) -> Column | str:
 
 def _words_in(raw: Any) -> Counter[str]:
     """The frequency of each word of a column, in the order of first occurrence."""
-    import pyarrow as pa
-
     words = Counter[str]()
     counts = (raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw).value_counts()
     for value, n in zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True):
@@ -147,8 +142,6 @@ def _words_in(raw: Any) -> Counter[str]:
 
 def _number_or_date(name: str, raw: Any, words: Counter[str], missing: str) -> Column | str | None:
     """A number or a date, or why it may be one but is left out; None for text."""
-    import pyarrow as pa
-
     there = words.total()
     if pa.types.is_integer(raw.type) or pa.types.is_floating(raw.type) or pa.types.is_decimal(raw.type):
         values = numbers_in(raw)[0]
@@ -201,7 +194,7 @@ def _ordinal(name: str, values: list[Any], words: Counter[str], missing: str) ->
 
 def _number(name: str, values: NDArray[Any], missing: str, decimal: str) -> Column | str:
     if not len(values):
-        return "holds infinite numbers alone"
+        return "holds only infinite numbers"
     if not np.isfinite(np.var(values)):
         return "holds numbers that are too large to be standardised"
     whole, n_distinct = np.all(values == np.rint(values)), len(np.unique(values))
@@ -291,8 +284,6 @@ MOST_ROWS = 100_000  # of a sample from which a schema is proposed
 
 def proposed_schema(rows: Source) -> Schema:
     """The schema proposed for the first rows of a source."""
-    import pyarrow as pa
-
     if not rows.replayable:
         raise ValueError("a schema is proposed from rows that can be read again: save the stream to a file first")
     pieces, n_rows = list[dict[str, Any]](), 0
@@ -304,14 +295,12 @@ def proposed_schema(rows: Source) -> Schema:
         if n_rows >= MOST_ROWS:
             break
     if not n_rows:
-        raise ValueError("a schema is proposed from rows, and there are none")
+        raise ValueError("there are no rows to propose a schema from")
     return proposed(pa.table({name: _joined([piece[name] for piece in pieces]) for name in rows.columns}))
 
 
 def _joined(pieces: list[Any]) -> Any:
     """Concatenated arrays; those of several types as words, which stand for the same values."""
-    import pyarrow as pa
-
     types = {piece.type for piece in pieces if not pa.types.is_null(piece.type)} or {pa.null()}
     if len(types) == 1:
         kind = types.pop()

@@ -65,7 +65,7 @@ class Schema(Value):
                     )
         twice, times = Counter(self.names).most_common(1)[0]
         if times > 1:
-            raise ValueError(f"the schema has {twice!r} twice: each column is named once")
+            raise ValueError(f"the schema names column {twice!r} twice: name each column once")
 
     @classmethod
     def _build(cls, fields: dict[str, Any]) -> Self:
@@ -152,7 +152,7 @@ def columns_without(columns: tuple[str, ...] | None, positions: tuple[int, ...])
     left = {column for column in columns.schema.columns if set(column.encoded_names) <= set(names)}
     cut = [c.name for c in columns.schema.columns if c not in left and set(c.encoded_names) & set(names)]
     if cut:
-        raise ValueError(f"column {cut[0]!r} of the table becomes several numbers, which belong together: take another")
+        raise ValueError(f"column {cut[0]!r} is encoded as several numbers, which cannot be left out in part")
     kept = tuple(column for column in columns.schema.columns if column in left)
     return SchemaColumns(replace(columns.schema, columns=kept))
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.rows.lazy_pyarrow import pa, pc
+
 DECIMALS = (".", ",")
 TRUTHS = {"true": 1.0, "false": 0.0}  # True is 1 in a column of numbers, also where words are among them.
 _SPACES = " \u00a0\u202f'\u2019"  # Separators of thousands other than points and commas: spaces, or a Swiss '.
@@ -106,9 +108,6 @@ def numbers_in_groups(cells: Any, decimal: str) -> Any:
     >>> numbers_in_groups(pa.array(["1,234", None, "-1,234,567.5"]), ".").to_pylist()
     [1234.0, None, -1234567.5]
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     cells = pc.utf8_trim_whitespace(cells)
     fits = pc.match_substring_regex(cells, f"^(?:{_IN_GROUPS[decimal]})$")
     if not pc.all(fits, skip_nulls=True, min_count=0).as_py():
@@ -126,9 +125,6 @@ def signs_swapped(cells: Any) -> Any:
     >>> signs_swapped(pa.array(["44,70", "1.234", "1.234,50", "31.12.2024", "44.70", None])).to_pylist()
     ['44.70', '1,234', '1.234,50', '31.12.2024', '44.70', None]
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_string(cells.type) and not pa.types.is_large_string(cells.type):
         return cells
     swapped = pc.replace_substring(pc.replace_substring(pc.replace_substring(cells, ",", "\0"), ".", ","), "\0", ".")
@@ -188,23 +184,18 @@ def _in_iso(text: str, order: str) -> str:
     """The text in ISO's form, if it is a date; otherwise as it is."""
     if _MONTH.fullmatch(text):
         return f"{text}-01"
-    found = _YEAR_FIRST.fullmatch(text)
-    month_then_day = found is not None or order == MONTH_FIRST
-    if found is None and order != YEAR_FIRST:
-        found = _YEAR_LAST.fullmatch(text)
-    if found is None:
-        return _named_in_iso(text)
-    month, day = (found["one"], found["two"]) if month_then_day else (found["two"], found["one"])
-    return f"{found['year']}-{month:0>2}-{day:0>2}" + (f" {_in_24_hours(found['clock'])}" if found["clock"] else "")
-
-
-def _named_in_iso(text: str) -> str:
-    found = _WITH_NAME.fullmatch(text)
-    month = None if found is None else MONTHS.get((found["month"] or found["name"]).casefold())
-    if found is None or month is None:
-        return text
+    found = _YEAR_FIRST.fullmatch(text) or (_YEAR_LAST.fullmatch(text) if order != YEAR_FIRST else None)
+    if found is not None:
+        month_then_day = found.re is _YEAR_FIRST or order == MONTH_FIRST
+        month, day = (found["one"], found["two"]) if month_then_day else (found["two"], found["one"])
+    else:
+        found = _WITH_NAME.fullmatch(text)
+        number = None if found is None else MONTHS.get((found["month"] or found["name"]).casefold())
+        if found is None or number is None:
+            return text
+        month, day = str(number), found["day"] or found["then"]
     clock = f" {_in_24_hours(found['clock'])}" if found["clock"] else ""
-    return f"{found['year']}-{month:02d}-{found['day'] or found['then']:0>2}{clock}"
+    return f"{found['year']}-{month:0>2}-{day:0>2}{clock}"
 
 
 def _in_24_hours(clock: str) -> str:
@@ -233,8 +224,6 @@ NO_MOMENT = FIRST_MOMENT - 1
 
 def text_of(raw: Any) -> Any:
     """The column as an Arrow array of text; None if it holds something else."""
-    import pyarrow as pa
-
     if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
         return raw
     return raw.cast(pa.large_string()) if str(raw.type) == "string_view" else None
@@ -261,8 +250,6 @@ def plain_moments(cells: Any, order: str) -> tuple[NDArray[np.int64], Bools]:
     >>> moments[read].tolist(), read.tolist()
     ([86400000000, 60000000], [True, True, False])
     """
-    import pyarrow as pa
-
     text = cells if order == YEAR_FIRST else _year_to_front(cells, order)
     moments = _cast(text, pa.timestamp("us"), PLAIN_MOMENT).cast("int64")
     values = moments.fill_null(NO_MOMENT).to_numpy(zero_copy_only=False)
@@ -271,9 +258,6 @@ def plain_moments(cells: Any, order: str) -> tuple[NDArray[np.int64], Bools]:
 
 def _cast(cells: Any, kind: Any, plain: str) -> Any:
     """The cells as Arrow reads them: all or, if some fail, those of a plain form; null for the others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         return cells.cast(kind)
     except pa.ArrowInvalid:
@@ -283,8 +267,6 @@ def _cast(cells: Any, kind: Any, plain: str) -> Any:
 
 def _year_to_front(cells: Any, order: str) -> Any:
     """Dates such as 31.12.2024 or 12/31/2024 as 2024-12-31; other text as it is."""
-    import pyarrow.compute as pc
-
     turned = r"\3-\2-\1" if order == DAY_FIRST else r"\3-\1-\2"
     for mark in (r"\.", "/", "-"):
         pattern = rf"^([0-9]{{2}}){mark}([0-9]{{2}}){mark}([0-9]{{4}})"
