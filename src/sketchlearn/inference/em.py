@@ -440,8 +440,7 @@ class _Sample:
         pair = self.kind.left_out(self.rows, state.means, state.covariances, removed, sizes)
         left = np.maximum(sizes - removed, 0.0)
         logs = _weighed(left / np.maximum(left.sum(axis=1, keepdims=True), LEAST_WEIGHT), *pair, self.rows)
-        top = logs.max(axis=1)
-        return float(self.weights @ (top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))))
+        return float(self.weights @ logsumexp(logs, axis=1))
 
     def clustered(self, k: int, settled: bool, rng: np.random.Generator) -> EmFit:
         """A start from k-means, or from the far points that k-means starts from."""
@@ -662,7 +661,7 @@ def pilot_mixture(
             break  # the likeliest one was found twice
     found = few.climbed(tried[0][1], step, 5 * FIRST_STEPS, ENOUGH * enough)
     for least in VARIANCE_FLOORS[1:]:
-        if kind == "known" or float(_least_ratio(found, step.least)) > 1.5:
+        if kind == "known" or _least_ratio(found, step.least) > 1.5:
             break  # no variance is at the least one
         finer = replace(step, least=least * deviation**2)
         other = few.climbed(found, finer, 2 * FIRST_STEPS, ENOUGH * enough)
