@@ -272,17 +272,20 @@ def component_path(
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
         _climb(search, density, size, least, progress)
-        if size < most and (
-            search.best > size - SPARE or _residual_per_freedom(search, search.best)[0] > HOPELESS_RESIDUAL
-        ):
+        if size < most and not _suffices(search, size):
             least = search.best - SPARE
             continue
         _settle(search, most)
-        if search.best <= size - SPARE and _residual_per_freedom(search, search.best)[0] <= HOPELESS_RESIDUAL:
+        if _suffices(search, size):
             break
     chosen = _explaining(search, most)
     fits = tuple(search.fits[k] for k in sorted(search.fits))
     return ComponentPath(fits, chosen, n_records, search.target, *_residual_per_freedom(search, chosen))
+
+
+def _suffices(search: _Search, size: int) -> bool:
+    """Whether fewer components than so many are best, and do not fit hopelessly."""
+    return search.best <= size - SPARE and _residual_per_freedom(search, search.best)[0] <= HOPELESS_RESIDUAL
 
 
 def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:

@@ -124,9 +124,9 @@ class ComponentErrors:
     def _inverse_gaps(self) -> Double:
         """1 / (l_i - l_j), an array (components, columns); 0 for a direction and itself."""
         gaps = self.variances[self.components][:, None] - self.variances
-        itself = self.components[:, None] == np.arange(len(self.basis))
+        gaps[np.arange(len(gaps)), self.components] = np.inf
         with np.errstate(divide="ignore"):
-            return np.where(itself, 0.0, 1 / np.where(itself, 1.0, gaps))
+            return np.asarray(1 / gaps)
 
     def of_variances(self) -> Double:
         """Standard errors of variances, combined with the bias of close variances; NaN where the bias dominates."""
@@ -155,19 +155,15 @@ class ComponentErrors:
             bias = np.sum(self._sampled * self._inverse_gaps, axis=1) / total
         return np.where(np.isnan(self.of_variances()), np.nan, np.hypot(errors, bias) * self.slopes)
 
-    def angles(self) -> Double:
-        """Standard deviations of the angles of components towards all directions, an array (components, columns)."""
-        with np.errstate(invalid="ignore"):
-            known = np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps)
-            return np.asarray(np.nan_to_num(known, nan=np.inf))
-
     def of_directions(self) -> Double:
         """Standard errors of coordinates of components; NaN if another direction has nearly the same variance.
 
         They include the shortening of a component along the true one, half of its squared angles.
         """
         errors = np.full((len(self.components), len(self.basis)), np.nan)
-        angles = self.angles()
+        with np.errstate(invalid="ignore"):  # standard deviations of angles towards all directions
+            angles = np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps)
+        angles = np.nan_to_num(angles, nan=np.inf)
         for n, i in enumerate(self.components):
             if np.max(angles[n]) > LARGEST_ANGLE or np.isnan(self.slopes[n]):
                 continue

@@ -171,11 +171,8 @@ def errors_of_sketch(
     if target.whole and len(target) <= MOST_WHITENED:  # then it is efficient, and its covariance is known
         check_size(target, own)
         jacobian = correlated_errors(target, own)(derivatives(target, own))
-        jacobian = jacobian @ parameters.steps.keeping_sum
-        root = inverse_root(jacobian.T @ jacobian, UNDETERMINED)
-        half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
         factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
-        return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
+        return parameters.named(np.sqrt(factor * _variances(parameters.steps, jacobian, parameters.gradients)))
     influence = SketchInfluence.of_efficient(sketch, target, own, MOST_WHITENED)
     if influence is None:
         target = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(own))))
@@ -199,9 +196,8 @@ def errors_of_likelihood(
             f"components, or another {Parameter('covariance_type')}"
         )
     scores, information = scores_and_information(steps, density, rows, weights)
-    root = inverse_root(
-        information, "the rows hardly determine some parameters of the mixture: ask for fewer components"
-    )
+    reason = "the rows do not determine some parameters of the mixture: ask for fewer components"
+    root = inverse_root(information, reason)
     slopes = root.T @ (root @ parameters.gradients.T)
     return parameters.named(standing.errors(lambda which: scores @ slopes[:, which], slopes.shape[1], rng))
 
@@ -312,15 +308,15 @@ def errors_over_bound(problem: Problem, mixture: Mixture, rng: np.random.Generat
         check_size(target, mixture)
         seen = correlated_errors(target, mixture)(derivatives(target, mixture)) * np.sqrt(target.sampling)
         scores = scores_and_information(steps, mixture, rows, np.full(n, 1 / n))[0] / np.sqrt(n)
-        of_sketch, of_rows = (_variances(steps, part) for part in (seen, scores))
+        of_means = steps.mean_gradients(np.ones(target.n_features)).reshape(-1, steps.n_coordinates)
+        of_sketch, of_rows = (_variances(steps, part, of_means) for part in (seen, scores))
     except UndeterminedError:
         return None
     return max(1.0, float(np.sqrt(np.mean(of_sketch / of_rows))))
 
 
-def _variances(steps: Steps, roots: Double) -> Double:
-    """Variances of the means, where the information is R'R; weights sum to one."""
-    free = steps.keeping_sum
-    roots = roots @ free
-    gradients = steps.mean_gradients(np.ones(steps.mixture.locations.shape[1])).reshape(-1, steps.n_coordinates) @ free
-    return np.asarray(np.sum((inverse_root(roots.T @ roots, UNDETERMINED) @ gradients.T) ** 2, axis=0))
+def _variances(steps: Steps, roots: Double, gradients: Double) -> Double:
+    """Variances of functions with these gradients, where the information is R'R; weights sum to one."""
+    roots = roots @ steps.keeping_sum
+    half = inverse_root(roots.T @ roots, UNDETERMINED) @ (gradients @ steps.keeping_sum).T
+    return np.asarray(np.sum(half**2, axis=0))
