@@ -92,7 +92,7 @@ class KnownMeans:
     def of(cls, sketch: Sketch, points: Double, units: Double) -> KnownMeans:
         """Those of a sketch; distances in single columns are from the points (k, columns)."""
         columns, ledger = Column.of(sketch) or [], sketch.ledger
-        functions = [BinFunctions.of(*each) for each in zip(columns, points.T, units, strict=bool(columns))]
+        functions = [BinFunctions.of(*each) for each in zip(columns, points.T, units, strict=False)]
         noise = columns[0].noise if columns else 0.0
         count = 0.0 if ledger is None else ledger.count_variance / float(sketch.units) ** 2
         return cls(Means.of(sketch), units, functions, noise, count)
