@@ -367,13 +367,12 @@ Refit = Callable[[WeightedRows], Callable[[Double], Double]]
 
 def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.random.Generator) -> Double:
     """The bias of each row's value because the model was fitted to it, by cross-validation; 0 for certain rows."""
-    there, plain = drawn.open, drawn.copies / drawn.chances
-    calibration_slack = None if sketch.kept is None or drawn.given else sketch.kept.calibration_slack
-    parts = np.where(there, rng.permutation(len(plain)) % PARTS, -1)
-    samples = [_without(drawn, plain, calibration_slack, np.ones(len(plain), bool))]
-    samples += [_without(drawn, plain, calibration_slack, parts != part) for part in range(PARTS)]
-    whole, *others = calibrated(sketch, samples, rng)
-    before, changes = refit(whole)(drawn.rows), np.zeros(len(plain))
+    there = drawn.open
+    slack = None if sketch.kept is None or drawn.given else sketch.kept.calibration_slack
+    parts = np.where(there, rng.permutation(len(there)) % PARTS, -1)
+    # the first sample has all rows, as no part has the number of parts
+    whole, *others = calibrated(sketch, [_without(drawn, slack, parts != part) for part in (PARTS, *range(PARTS))], rng)
+    before, changes = refit(whole)(drawn.rows), np.zeros(len(there))
     for part, sample in enumerate(others):
         own = parts == part
         if np.any(own):
@@ -381,14 +380,10 @@ def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.rand
     return changes * 2 / (2 + 1 / (PARTS - 1))
 
 
-def _without(drawn: DrawnRows, plain: Double, calibration_slack: Double | None, left: np.ndarray) -> WeightedRows:
+def _without(drawn: DrawnRows, slack: Double | None, left: np.ndarray) -> WeightedRows:
     """The remaining rows; those that were not certain to be included get the weights of the removed ones."""
-    there = drawn.open
+    there, plain = drawn.open, drawn.copies / drawn.chances
     share = plain[there].sum() / max(float(plain[there & left].sum()), 1e-300)
     weights = np.where(there, plain * share, plain)[left]
-    return WeightedRows(
-        drawn.rows[left],
-        weights / weights.sum(),
-        drawn.copies[left],
-        None if calibration_slack is None else calibration_slack[left],
-    )
+    slack = None if slack is None else slack[left]
+    return WeightedRows(drawn.rows[left], weights / weights.sum(), drawn.copies[left], slack)
