@@ -384,9 +384,8 @@ def away_from(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_
     K, d = mixture.locations.shape
     deviations = mixture.model.deviations(mixture.shapes, start)
     others = np.zeros((len(deviations), K * (1 + d) // len(deviations)))
-    parts = ([others, deviations], [others > 0, np.ones(deviations.shape, bool)])
-    away, is_shape = (np.concatenate(part, axis=1).ravel() for part in parts)
-    return away, is_shape
+    away = np.concatenate([others, deviations], axis=1)
+    return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) >= others.shape[1], away.shape).ravel()
 
 
 def moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:
