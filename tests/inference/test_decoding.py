@@ -13,12 +13,12 @@ from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
 from sketchlearn.inference.decoders.points import antithetic_sample, centroids, medians
 from sketchlearn.inference.decoders.problem import Problem, read
 from sketchlearn.inference.decoders.refinement import (
-    best_weights,
     correlated_errors,
     independent_errors,
     levenberg_marquardt,
     nonnegative,
     prune,
+    with_best_weights,
 )
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import (
@@ -95,7 +95,7 @@ def test_weights_and_pruning():
     own = (centers - problem.target.origin) / unit - problem.shift
     twice = np.concatenate([own, own[:2] + 0.01, np.full((1, 4), 30.0)])
     mixture = Mixture(DiagonalGaussian(), np.zeros(9), twice, np.tile(1 / unit**2, (9, 1)))
-    weights = best_weights(problem.target, mixture)
+    weights = with_best_weights(problem.target, mixture).weights
     assert abs(weights.sum() - 1) < 0.02
     assert weights[-1] < 1e-3
     pruned = prune(problem.target, Mixture(DiagonalGaussian(), weights, twice, mixture.shapes), 6)

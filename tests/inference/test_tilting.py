@@ -17,7 +17,6 @@ from sketchlearn.inference.distributions import FrequencySet
 from sketchlearn.inference.tilting import (
     Column,
     SupportPoints,
-    WaveMeans,
     histogram_residual,
     tempered,
     tilt,
@@ -47,7 +46,7 @@ def histogram(values: Double, bins: int = BINS, noise: float = 0.0, rng: np.rand
     return Column(edges, counts)
 
 
-def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float = 0.0) -> WaveMeans:
+def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float = 0.0) -> Target:
     d = rows.shape[1]
     omega = rng.standard_normal((m, d))
     lengths = np.exp(rng.uniform(np.log(0.3), np.log(3), (m, 1)))
@@ -55,7 +54,7 @@ def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float 
     unit = np.full(d, np.sqrt(rows.var(axis=0).mean()))
     values = np.exp(1j * ((rows - rows.mean(axis=0)) / unit) @ omega.T).mean(axis=0)
     noise = rng.standard_normal((2, m)) * np.sqrt(variance)
-    target = Target(
+    return Target(
         frequencies=FrequencySet(omega),
         values=values + noise[0] + 1j * noise[1],
         weights=np.ones(m),
@@ -74,7 +73,6 @@ def waves(rows: Double, rng: np.random.Generator, m: int = 100, variance: float 
         places=np.arange(m),
         group_size=m,
     )
-    return WaveMeans(target)
 
 
 def error(rows: Double, centers: Double) -> float:
@@ -134,8 +132,8 @@ def test_features_are_those_of_the_sketch(wave: str) -> None:
     rng = np.random.default_rng(4)
     rows = table(rng, 500)
     operator = skl.design(rows, n_components=3, features=skl.features.Fourier(wave=wave, n_frequencies=40))
-    means = WaveMeans(Target.of(operator.sketch(rows), highest=201))
-    left = means.features(rows).mean(axis=0) - means.numbers
+    target = Target.of(operator.sketch(rows), highest=201)
+    left = target.features(rows).mean(axis=0) - target.numbers
     assert np.sqrt(np.mean(left**2)) < (1e-4 if wave in ("exponential", "cosine") else 0.01)
 
 

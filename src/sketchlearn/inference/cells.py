@@ -24,11 +24,10 @@ LARGEST_WIDTH_RATIO = 1.3  # of squared distances within cells to the sample's, 
 LARGEST_ADDED_COST = 0.1  # by wider cells, relative to the cost of the clusters: many small wide cells do no harm
 MOST_CLIPPED = 1e-3  # of the records
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
-FROM_ALL_OVER = "design it on a sample from all over the data"
 
 
 def from_frequencies() -> str:
-    """What to do where cells do not tell something."""
+    """The remedy where cells do not determine something."""
     return f"learn from frequencies, with {frequencies_instead()}"
 
 
@@ -65,7 +64,7 @@ class Cells:
         noise = 0.0 if part.ledger is None else math.sqrt(part.ledger.sum_variance) / (FIXED_POINT * part.units)
         there = shares > NOISE_DEVIATIONS * noise
         if not np.any(there):
-            raise ValueError("the noise of the release hides all cells: release more records, or a larger epsilon")
+            raise ValueError("the noise of the release hides all cells: release more records, or use a larger epsilon")
         bound, middle = np.array(operator.bound), operator.middle
         shares, means = shares[there] / shares[there].sum(), np.clip(means[there], middle - bound, middle + bound)
         clipped = float(sketch.clipped / sketch.count)
@@ -153,7 +152,7 @@ class Cells:
         if self.wider > LARGEST_WIDTH_RATIO and added > LARGEST_ADDED_COST * cost:
             found.append(
                 f"records lie {in_digits(math.sqrt(self.wider), 2)} times as far from the means of their cells as the "
-                f"rows of the design's sample, so clusters may be poor: {FROM_ALL_OVER}"
+                f"rows of the design's sample, so clusters may be poor: design it on a sample from all over the data"
             )
         if self.clipped > MOST_CLIPPED:
             found.append(f"{self.clipped:.1%} of the records lie beyond the design's range, and were clipped")
@@ -188,8 +187,8 @@ class Members:
 
 LEAST_GAP = 1.0  # deviations; distant records of a heavy-tailed cluster are spread more widely than this
 NO_COVARIANCES = (
-    "the design has no covariances within cells: it has few rows, many columns in many cells, or is of an earlier "
-    "version. Design it on more rows, or for fewer clusters"
+    "the design has no covariances within cells, as its sample was small, there are many columns and cells, or an "
+    "earlier version made it. Design it on more rows, or for fewer clusters"
 )
 
 
@@ -217,14 +216,16 @@ class CellClusters:
     def of(cls, cells: Cells, members: Members) -> CellClusters | None:
         """Clusters of cells; None if the design has no covariances within cells."""
         each = cls.of_each(cells)
-        if each is None:
-            return None
-        q, centers = each.places.shape[1], members.means(each.places)
-        away = each.places - centers[members.owners]
-        moments = each.covariances + away[:, :, None] * away[:, None]
+        return None if each is None else each.merged(members)
+
+    def merged(self, members: Members) -> CellClusters:
+        """Clusters of these."""
+        q, centers = self.places.shape[1], members.means(self.places)
+        away = self.places - centers[members.owners]
+        moments = self.covariances + away[:, :, None] * away[:, None]
         covariances = members.means(moments.reshape(-1, q * q)).reshape(-1, q, q)
-        counts = np.bincount(members.owners, each.n_sampled, minlength=members.k)
-        return cls(members.sizes, centers, covariances, counts.astype(np.float64))
+        counts = np.bincount(members.owners, self.n_sampled, minlength=members.k)
+        return CellClusters(members.sizes, centers, covariances, counts.astype(np.float64))
 
     def gaps(self) -> Double:
         """The distance of each center from each border, in deviations of its cluster: (k, k); infinite to itself."""
@@ -269,16 +270,6 @@ class CellClusters:
 
     def joined(self, a: int, b: int) -> CellClusters:
         """The clusters with two of them merged, in the place of the first."""
-        pair = [a, b]
-        share = self.shares[pair].sum()
-        weights = self.shares[pair] / share
-        place = weights @ self.places[pair]
-        away = self.places[pair] - place
-        covariance = np.einsum("a,aij->ij", weights, self.covariances[pair] + away[:, :, None] * away[:, None])
-        found = CellClusters(
-            *(np.delete(part, b, axis=0) for part in (self.shares, self.places, self.covariances, self.n_sampled))
-        )
-        at = a - (b < a)
-        found.shares[at], found.places[at], found.covariances[at] = share, place, covariance
-        found.n_sampled[at] = self.n_sampled[pair].sum()
-        return found
+        k = len(self.shares)
+        owners = np.insert(np.arange(k - 1), b, a - (b < a))
+        return self.merged(Members(owners, self.shares, k - 1))

@@ -546,11 +546,12 @@ class Mixture:
         """n random rows and the component of each, component by component."""
         counts = rng.multinomial(n, self.weights / self.weights.sum())
         labels = np.repeat(np.arange(len(self)), counts)
-        rows = self.locations[labels]
-        for component, count in enumerate(counts):
-            shape = self.shapes[0 if self.model.tied else component]
-            rows[labels == component] += self.model.draw(shape[None], (count, rows.shape[1]), rng)[0]
-        return rows, labels
+        return self.locations[labels] + np.concatenate([self.noise(*each, rng) for each in enumerate(counts)]), labels
+
+    def noise(self, component: int, n: int, rng: np.random.Generator) -> Double:
+        """n random rows of a component, around zero."""
+        shape = self.shapes[0 if self.model.tied else component]
+        return self.model.draw(shape[None], (n, self.locations.shape[1]), rng)[0]
 
 
 def merge_components(weights: Double, means: Double, covariances: Double, k: int) -> tuple[Double, Double, Double]:

@@ -151,9 +151,6 @@ class Full:
     `floor` is added to variances.
     """
 
-    per_column_units = True  # columns may be measured in different units without changing the family
-    per_component = True  # each component has parameters of its own
-
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
         """Parameters of greatest likelihood. `shares` (S, k) are weights times responsibilities, `sizes` their sums."""
         d = rows.shape[1]
@@ -227,8 +224,6 @@ class Diagonal(Full):
 class Spherical(Diagonal):
     """Variances (k, d), the same in every column: those of N(c, v I) in the units of the data."""
 
-    per_column_units = False
-
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
         means_of_columns = super().estimate(rows, shares, sizes, means, floor).mean(axis=1, keepdims=True)
         return np.repeat(means_of_columns, rows.shape[1], axis=1)
@@ -247,8 +242,6 @@ class Spherical(Diagonal):
 
 class Tied(Full):
     """One covariance (d, d) for all components."""
-
-    per_component = False
 
     def estimate(self, rows: Double, shares: Double, sizes: Double, means: Double, floor: float) -> Double:
         scatter = (rows * shares.sum(axis=1)[:, None]).T @ rows - (means.T * sizes) @ means
@@ -327,14 +320,13 @@ Start = tuple[Double, Double, Double]  # weights (k,), means (k, d), covariances
 
 @dataclass(frozen=True)
 class EmFit:
-    """A mixture of Gaussians in the units of the rows."""
+    """A mixture of Gaussians: in the units of EM between steps, and at the end in those of the rows."""
 
     weights: Double  # (k,)
     means: Double  # (k, d)
-    covariances: Double  # (k, d, d)
-    log_likelihood: float  # weighted mean over the rows, in nats
-    left_out: float  # the same by approximate leave-one-out: an estimate for new rows
-    converged: bool  # whether the last step gained less than the tolerance
+    covariances: Double  # (k, d, d); between steps, the parameters of their type
+    log_likelihood: float = -np.inf  # weighted mean over the rows, in nats
+    converged: bool = False  # whether the last step gained less than the tolerance
 
 
 def weighted_em(
@@ -365,21 +357,23 @@ def weighted_em(
     rows, weights = sample.rows[present], sample.weights[present] / sample.weights[present].sum()
     copies = np.ones(len(rows)) if sample.copies is None else sample.copies[present]
     kind = LEARNED.get(covariance_type)
-    origin, unit = _units(rows, weights, kind is None or kind.per_column_units)
+    origin, unit = _units(rows, weights, per_column=not isinstance(kind, Spherical))
     areas = np.outer(unit, unit)
     if kind is None:
         assert covariance is not None
         kind, floors = Known(covariance / areas), floors[:1]
     given = [_given_state(kind, w, (m - origin) / unit, c / areas, floors[0]) for w, m, c in starts]
     whole = _Sample((rows - origin) / unit, weights, copies, kind, floors[0])
-    best, used = _best_run(whole, n_components, given, n_init, floors, rng)
-    covariances = kind.matrices(best.parameters, n_components) * areas
-    means, shift = origin + unit * best.means, float(np.sum(np.log(unit)))
-    likelihood, left_out = best.log_likelihood - shift, used.left_out(best) - shift
-    return EmFit(best.weights, means, covariances, likelihood, left_out, best.converged)
+    best = _best_run(whole, n_components, given, n_init, floors, rng)
+    return replace(
+        best,
+        means=origin + unit * best.means,
+        covariances=kind.matrices(best.covariances, n_components) * areas,
+        log_likelihood=best.log_likelihood - float(np.sum(np.log(unit))),
+    )
 
 
-def _units(rows: Double, weights: Double, per_column: bool) -> tuple[Double, Double]:
+def _units(rows: Double, weights: Double, *, per_column: bool) -> tuple[Double, Double]:
     """Origin and units in which weighted rows have mean 0 and variance 1: a unit for each column, or one."""
     anchor = rows[int(np.argmax(weights))]
     away = rows - anchor  # exact zeros for a constant column, however large its value
@@ -395,17 +389,6 @@ def _units(rows: Double, weights: Double, per_column: bool) -> tuple[Double, Dou
 
 
 @dataclass(frozen=True)
-class _State:
-    """A mixture between two steps, in the units of EM."""
-
-    weights: Double
-    means: Double
-    parameters: Double
-    log_likelihood: float = -np.inf
-    converged: bool = False
-
-
-@dataclass(frozen=True)
 class _Sample:
     """Rows in the units of EM, and what is fitted to them."""
 
@@ -415,9 +398,9 @@ class _Sample:
     kind: Full
     floor: float
 
-    def shares(self, state: _State) -> tuple[Double, float]:
+    def shares(self, state: EmFit) -> tuple[Double, float]:
         """Weight of each row in each component (S, k), and the mean log-likelihood."""
-        logs = _weighed(state.weights, *self.kind.distances(self.rows, state.means, state.parameters), self.rows)
+        logs = _weighed(state.weights, *self.kind.distances(self.rows, state.means, state.covariances), self.rows)
         top = logs.max(axis=1)
         logs -= top[:, None]
         shares = np.exp(logs, out=logs)
@@ -425,7 +408,7 @@ class _Sample:
         shares *= (self.weights / total)[:, None]
         return shares, float(self.weights @ (top + np.log(total)))
 
-    def maximised(self, shares: Double, before: _State | None = None) -> _State:
+    def maximised(self, shares: Double, before: EmFit | None = None) -> EmFit:
         """The M step for these shares. Components without rows stay as they were."""
         sizes = shares.sum(axis=0)
         alive = sizes > LEAST_WEIGHT
@@ -434,12 +417,12 @@ class _Sample:
         parameters = self.kind.estimate(self.rows, shares, some, means, self.floor)
         if before is not None and not alive.all():
             means = np.where(alive[:, None], means, before.means)
-            if self.kind.per_component:
+            if not isinstance(self.kind, Tied):
                 own = alive.reshape(-1, *[1] * (parameters.ndim - 1))
-                parameters = np.where(own, parameters, before.parameters)
-        return _State(sizes / sizes.sum(), means, parameters)
+                parameters = np.where(own, parameters, before.covariances)
+        return EmFit(sizes / sizes.sum(), means, parameters)
 
-    def run(self, state: _State, steps: int = MOST_WEIGHTED_STEPS) -> _State:
+    def run(self, state: EmFit, steps: int = MOST_WEIGHTED_STEPS) -> EmFit:
         """The state after EM steps, which end when one gains less than the tolerance."""
         before, converged = -np.inf, False
         for _ in range(steps):
@@ -450,17 +433,16 @@ class _Sample:
                 break
         return replace(state, log_likelihood=before, converged=converged)
 
-    def left_out(self, state: _State) -> float:
+    def left_out(self, state: EmFit) -> float:
         """Mean leave-one-out log-likelihood; other rows keep their shares."""
         shares = self.shares(state)[0]
         removed, sizes = shares / self.copies[:, None], np.maximum(shares.sum(axis=0), LEAST_WEIGHT)
-        pair = self.kind.left_out(self.rows, state.means, state.parameters, removed, sizes)
+        pair = self.kind.left_out(self.rows, state.means, state.covariances, removed, sizes)
         left = np.maximum(sizes - removed, 0.0)
         logs = _weighed(left / np.maximum(left.sum(axis=1, keepdims=True), LEAST_WEIGHT), *pair, self.rows)
-        top = logs.max(axis=1)
-        return float(self.weights @ (top + np.log(np.sum(np.exp(logs - top[:, None]), axis=1))))
+        return float(self.weights @ logsumexp(logs, axis=1))
 
-    def clustered(self, k: int, settled: bool, rng: np.random.Generator) -> _State:
+    def clustered(self, k: int, settled: bool, rng: np.random.Generator) -> EmFit:
         """A start from k-means, or from the far points that k-means starts from."""
         rows = KMeansOfRows(self.rows, self.weights)
         centers = rows.starts(k, rng)
@@ -485,9 +467,9 @@ def _weighed(weights: Double, squares: Double, determinants: Double, rows: Doubl
 
 
 def _best_run(
-    sample: _Sample, k: int, given: list[_State], n_init: int, floors: Sequence[float], rng: np.random.Generator
-) -> tuple[_State, _Sample]:
-    """The best run, and the sample with its floor.
+    sample: _Sample, k: int, given: list[EmFit], n_init: int, floors: Sequence[float], rng: np.random.Generator
+) -> EmFit:
+    """The best run.
 
     Many starts take a few steps on few rows; the best continue there, and the best of those with every floor. The
     winners are compared on all rows, and one is finished.
@@ -505,21 +487,21 @@ def _best_run(
     if other_floors:
         best = [_with_finer_floor(run, min(floors)) for run in best]
     if few is sample:
-        return _best_first(best)[0]
+        return _best_first(best)[0][0]
     floor = _best_first(best)[0][1].floor
     trials = [*best, *((sample.clustered(k, i % 2 == 0, rng), replace(few, floor=floor)) for i in range(n_init))]
     wholes = [(state, replace(sample, floor=own.floor)) for state, own in trials]
     state, whole = _best_first([(own.run(state, TRIAL_STEPS), own) for state, own in wholes])[0]
-    return whole.run(state), whole
+    return whole.run(state)
 
 
-def _with_finer_floor(run: tuple[_State, _Sample], least: float) -> tuple[_State, _Sample]:
+def _with_finer_floor(run: tuple[EmFit, _Sample], least: float) -> tuple[EmFit, _Sample]:
     """The run with a finer floor, if its floor is the least one and the leave-one-out likelihood improves.
 
     With fewer rows than parameters, a collapse looks like a flat cluster (spam, full covariances: 171 nats behind).
     """
     sample = run[1]
-    if sample.floor > least or len(sample.rows) < run[0].parameters.size:
+    if sample.floor > least or len(sample.rows) < run[0].covariances.size:
         return run
     for floor in FINER_FLOORS:
         own = replace(sample, floor=floor)
@@ -530,17 +512,17 @@ def _with_finer_floor(run: tuple[_State, _Sample], least: float) -> tuple[_State
     return run
 
 
-def _best_first(runs: list[tuple[_State, _Sample]]) -> list[tuple[_State, _Sample]]:
+def _best_first(runs: list[tuple[EmFit, _Sample]]) -> list[tuple[EmFit, _Sample]]:
     return sorted(runs, key=lambda run: run[1].left_out(run[0]), reverse=True)
 
 
-def _given_state(kind: Full, weights: Double, means: Double, covariances: Double, floor: float) -> _State:
+def _given_state(kind: Full, weights: Double, means: Double, covariances: Double, floor: float) -> EmFit:
     """A start in the units of EM, its covariances made positive definite where they are not."""
     if np.linalg.eigvalsh(covariances).min() < floor:
         covariances = map_eigenvalues(covariances, lambda values: np.maximum(values, floor))
     shares = np.maximum(weights, 0.0)
     shares = shares / shares.sum()
-    return _State(shares, means, kind.parameters_of(covariances, shares))
+    return EmFit(shares, means, kind.parameters_of(covariances, shares))
 
 
 REACH = 64.0  # deviations, within which rows of a sample are not clipped
@@ -626,10 +608,6 @@ class PilotRows:
         reach = np.maximum(rows.max(axis=0) - center, center - rows.min(axis=0)) * (1 + 2.0**-20)
         return cls(np.ascontiguousarray(rows), center, np.where(reach > 0, reach, np.maximum(np.abs(center), 1.0)))
 
-    def some(self, which: Any) -> PilotRows:
-        """Some of the rows."""
-        return replace(self, rows=np.ascontiguousarray(self.rows[which]))
-
     def statistics(self, mixture: Gaussians, reach: float = REACH) -> tuple[GaussianParts, Double, int]:
         """The mixture in the kernels' form, the mean features of the rows, and the number of clipped rows."""
         parts = GaussianParts.of(mixture, self.center, self.bound, reach)
@@ -638,7 +616,6 @@ class PilotRows:
         return parts, mean_features(sums / len(self.rows)), clipped
 
     def likelihood(self, mixture: Gaussians) -> float:
-        """The mean log-likelihood of the rows."""
         parts, values, _ = self.statistics(mixture)
         return parts.log_likelihood(values)
 
@@ -669,8 +646,9 @@ def pilot_mixture(
         deviation = np.full(d, np.sqrt(np.mean(deviation**2)))
     step = MStep(kind, VARIANCE_FLOORS[0] * deviation**2, known)
     mixed = rng.permutation(n)
-    few = sample.some(mixed[: max(ROWS_FOR_STARTS, ROWS_PER_PARAMETER * p)])
-    held_out = sample.some(mixed[len(few.rows) :][:ROWS_FOR_STARTS]) if len(few.rows) < n else few
+    chosen, others = np.split(mixed, [max(ROWS_FOR_STARTS, ROWS_PER_PARAMETER * p)])
+    few = replace(sample, rows=np.ascontiguousarray(rows[chosen]))
+    held_out = replace(sample, rows=np.ascontiguousarray(rows[others[:ROWS_FOR_STARTS]])) if len(others) else few
     scaled = ((few.rows - sample.center) / deviation).astype(np.float32)
     enough, tried = p / (2 * len(few.rows)), []
     for _ in range(STARTS):
@@ -683,7 +661,7 @@ def pilot_mixture(
             break  # the likeliest one was found twice
     found = few.climbed(tried[0][1], step, 5 * FIRST_STEPS, ENOUGH * enough)
     for least in VARIANCE_FLOORS[1:]:
-        if kind == "known" or float(_least_ratio(found, step.least)) > 1.5:
+        if kind == "known" or _least_ratio(found, step.least) > 1.5:
             break  # no variance is at the least one
         finer = replace(step, least=least * deviation**2)
         other = few.climbed(found, finer, 2 * FIRST_STEPS, ENOUGH * enough)
@@ -702,12 +680,7 @@ def _least_ratio(mixture: Gaussians, least: Double) -> float:
 
 
 def _clustered(
-    few: PilotRows,
-    scaled: NDArray[np.float32],
-    unit: Double,
-    k: int,
-    step: MStep,
-    rng: np.random.Generator,
+    few: PilotRows, scaled: NDArray[np.float32], unit: Double, k: int, step: MStep, rng: np.random.Generator
 ) -> Gaussians:
     """A start from k-means: the moments of its clusters."""
     rows = KMeansOfRows(scaled)
@@ -716,18 +689,17 @@ def _clustered(
     shares = belongs.mean(axis=0)
     over = 1 / np.maximum(shares, 1e-300)[:, None]
     means = few.center + unit * (belongs.T @ scaled / len(scaled) * over)
+    near = (means - few.center) / unit
     if step.full:
-        away = scaled - ((means - few.center) / unit)[labels]
-        areas = np.outer(unit, unit)
-        covariances = np.stack(
-            [away[belongs[:, c]].T @ away[belongs[:, c]] / max(belongs[:, c].sum(), 1) for c in range(k)]
-        )
-        moments = Moments(shares, means, covariances.astype(np.float64) * areas, np.zeros(k))
-        before = np.linalg.cholesky(areas * np.eye(len(unit)) if step.known is None else step.known)
-        return step(moments, Gaussians(shares, means, np.repeat(before[None], k, axis=0)))
-    squares = belongs.T @ (scaled * scaled) / len(scaled) * over - ((means - few.center) / unit) ** 2
-    moments = Moments(shares, means, np.maximum(squares, 0) * unit**2, np.zeros(k))
-    return step(moments, Gaussians(shares, means, np.repeat(unit[None], k, axis=0)))
+        areas, away = np.outer(unit, unit), scaled - near[labels]
+        parts = (away[labels == c] for c in range(k))
+        squares = np.stack([part.T @ part / max(len(part), 1) for part in parts]) * areas
+        factors = np.linalg.cholesky(areas * np.eye(len(unit)) if step.known is None else step.known)
+    else:
+        squares = np.maximum(belongs.T @ (scaled * scaled) / len(scaled) * over - near**2, 0) * unit**2
+        factors = unit
+    before = Gaussians(shares, means, np.repeat(factors[None], k, axis=0))
+    return step(Moments(shares, means, squares, np.zeros(k)), before)
 
 
 def reduced(mixture: Gaussians, k: int) -> Gaussians:

@@ -49,11 +49,9 @@ class KMeansOfRows:
         self._native = kmeans_rows(kernel.active, rows, self.weights, self.middle, 1 / self.size, fine, self._threads)
 
     def centers_of(self, seen: Double) -> Double:
-        """Centers in the coordinates of the data."""
         return np.asarray(self.middle + self.size * seen)
 
     def seen(self, centers: NDArray[Any]) -> Double:
-        """Centers in scaled coordinates."""
         return np.asarray((centers - self.middle) / self.size, np.float64)
 
     def starts(self, k: int, rng: np.random.Generator) -> Double:

@@ -99,9 +99,8 @@ class Noise:
         power = np.maximum(np.abs(sketch.mean) ** 2 - numbers * released, 0)
         variances = np.maximum(square - power, 0) * (count / (count - 1))
         ridge = DENSITY_RECORDS / count + numbers * float(np.mean(released / square))
-        shares = _shares(
-            real_parts((features - sketch.mean) / np.sqrt(variances + VALUE_VARIANCE_RIDGE * square)), ridge
-        )
+        residuals = (features - sketch.mean) / np.sqrt(variances + VALUE_VARIANCE_RIDGE * square)
+        shares = _shares(real_parts(residuals), ridge)
         mean = shares @ features
         features -= mean
         features *= np.sqrt(n * shares)[:, None]

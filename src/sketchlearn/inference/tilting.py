@@ -21,9 +21,12 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.calibration import WeightedRows
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.kmeans import systematic_draws
+from sketchlearn.inference.moments import part_of
+from sketchlearn.sketch.sums import Sketch
 
 ITERATIONS, ROUGH_ITERATIONS = 60, 25  # Rough tilts are for points that will be moved and tilted again.
 CORRECTIONS = 20  # that L-BFGS remembers: in whitened coordinates 40 to 80 evaluations suffice for 300 features
@@ -31,56 +34,6 @@ TOLERANCE = 1e-7  # of the dual: sums in float32 know no less, and line searches
 ROWS_TO_WHITEN = 4000  # rows that the covariance of the features is taken from: it only sets the coordinates
 JITTER = 1e-7  # added to the curvature, which is singular if features are copies of each other
 MOST_CAUTION, CAUTION_STEP = 100.0, 10.0  # first factor of the noise's variance, and the ratio of successive ones
-
-
-@dataclass(frozen=True)
-class WaveMeans:
-    """The real numbers z of a target: means, over all records, of waves of y = (x - origin) / unit.
-
-    Features include the harmonics of one-bit and modulo waves, so that z is used as it is.
-    """
-
-    target: Target
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-    @property
-    def variance(self) -> float:
-        """Variance of the noise in each number."""
-        return self.target.released / (2 if self.target.imaginary else 1) + self.target.subsampling / 2
-
-    @property
-    def numbers(self) -> Double:
-        """The known numbers z."""
-        return self.target.numbers
-
-    def some(self, which: NDArray[np.int64]) -> WaveMeans:
-        """The numbers of some of the frequencies."""
-        return WaveMeans(self.target.some(which))
-
-    def features(self, rows: Double) -> Single:
-        """Features of rows, (N, q), whose means over all records are the numbers."""
-        target, omega, shift = self.target, self.target.frequencies.omega, self.target.frequencies.shift
-        phases = (((rows - target.origin) / target.unit) @ omega.astype(np.float64).T).astype(np.float32)
-        first = phases + (np.float32(0) if shift is None else shift)
-        waves = (np.cos, np.sin) if target.imaginary else (np.cos,)
-        parts = [wave(first) for wave in waves]
-        for order, ratio in target.harmonics:
-            turns = (order - 1 if target.imaginary else order) * target.dither + np.angle(ratio)
-            turned = order * phases + turns.astype(np.float32)
-            for part, wave in zip(parts, waves, strict=True):
-                part += np.float32(abs(ratio)) * wave(turned)
-        return np.concatenate(parts, axis=1)
-
-    def places(self, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The features that belong to some of the frequencies."""
-        return np.tile(which, 2 if self.target.imaginary else 1)
-
-    def unexplained(self, features: Single, weights: Double) -> float:
-        """Mean squared residual of weighted features per number, less the noise's part."""
-        left = self.numbers - weights.astype(np.float32) @ features
-        return float(np.mean(left**2) - self.variance)
 
 
 @dataclass(frozen=True)
@@ -96,13 +49,15 @@ class Tilt:
         """The effective sample size, 1 / sum w^2."""
         return float(1 / np.sum(self.weights**2))
 
-    def freedom(self, features: Single, variance: float) -> float:
-        """Degrees of freedom of the weights: the trace of C (C + v)^-1, C the features' covariance."""
+    def freedom(self, features: Single, target: Target) -> float:
+        """Degrees of freedom with which weights follow noise: the trace of C (C + v)^-1, C the features' covariance."""
+        if not target.number_variance:
+            return 0.0
         own = self.weights.astype(np.float32)
         centered = (features - own @ features) * np.sqrt(own)[:, None]
         covariance = ssyrk(1.0, centered.T, lower=1).astype(np.float64)  # eigvalsh reads the lower half alone
         values = np.maximum(np.linalg.eigvalsh(covariance), 0)
-        return float(np.sum(values / (values + self.caution * variance)))
+        return float(np.sum(values / (values + self.caution * _variance(target))))
 
 
 def tilt(
@@ -184,6 +139,18 @@ class Column:
     values: Double | None = None  # those that records have in each bin, if known
     noise: float = 0.0  # variance of a private release's noise in each share
 
+    @classmethod
+    def of(cls, sketch: Sketch) -> list[Column] | None:
+        """The histograms of a sketch, column by column, if it has any."""
+        counts = part_of(sketch, Histograms)
+        if counts is None:
+            return None
+        histograms: Histograms = counts.operator  # type: ignore[assignment]
+        values = histograms.values or (None,) * histograms.n_features
+        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
+        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
+        return [cls(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
+
     @cached_property
     def limits(self) -> tuple[Double, Double]:
         """Lowest and highest value of each bin; values beyond the edges count as if they were at the edges."""
@@ -220,7 +187,6 @@ class Column:
         return float(self.chances @ self.squares)
 
     def quantiles(self, levels: Double) -> Double:
-        """Quantiles at these levels."""
         cumulated = np.cumsum(self.chances)
         last = np.flatnonzero(self.chances)[-1]
         bins = np.minimum(np.searchsorted(cumulated, levels, side="right"), last)
@@ -329,7 +295,7 @@ class Base:
 
 
 def tilted_points(
-    means: WaveMeans,
+    target: Target,
     columns: Sequence[Column],
     n: int,
     rng: np.random.Generator,
@@ -338,56 +304,54 @@ def tilted_points(
     outline: Double | None = None,
     correlation: Double | None = None,
 ) -> SupportPoints:
-    """About n support points from means of waves, `WaveMeans(Target.of(sketch))`, and a histogram per column.
+    """About n support points from a target and a histogram per column.
 
     Distances are taken in `units` of the columns. `outline` are rows drawn from prior knowledge, such as an `Outline`
     of a sample; `correlation` is that of the columns, if known.
     """
     scale = np.ones(len(columns)) if units is None else units
-    which = _chosen(means, np.array([column.spread for column in columns]), rng)
+    which = _chosen(target, np.array([column.spread for column in columns]), rng)
     judging = np.arange(len(which)) % JUDGING_STEP == JUDGING_STEP - 1
-    chosen, fitted, judges = (means.some(part) for part in (which, which[~judging], which[judging]))
+    chosen, fitted, judges = (target.some(part) for part in (which, which[~judging], which[judging]))
     if outline is None:
         rows, moved = _moved(fitted, _base(fitted, columns, correlation, rng), n, rng)
         base, caution = np.full(len(rows), 1 / len(rows)), moved.caution
     else:
         (rows, base), moved, caution = _joined(outline, columns, scale, n, rng), None, 1.0
-    features = chosen.features(rows)
+    features, held = chosen.features(rows), np.tile(judging, 2 if target.imaginary else 1)
 
     def unexplained() -> float:
-        own = chosen.places(~judging)
-        first = moved or tilt(features[:, own], fitted.numbers, _variance(fitted), base)
-        return judges.unexplained(features[:, chosen.places(judging)], first.weights) if len(judges) else float("nan")
+        first = moved or tilt(features[:, ~held], fitted.numbers, _variance(fitted), base)
+        return _unexplained(judges, features[:, held], first.weights) if len(judges) else float("nan")
 
     last = tilt(features, chosen.numbers, _variance(chosen), base, caution=caution)
     points = WeightedRows.of(rows, last.weights)
-    return SupportPoints(points, unexplained, _chance(judges), _freedom(chosen, features, last))
+    return SupportPoints(points, unexplained, _chance(judges), last.freedom(features, chosen))
 
 
-def tilted_draws(means: WaveMeans, rows: Double, rng: np.random.Generator) -> SupportPoints:
+def tilted_draws(target: Target, rows: Double, rng: np.random.Generator) -> SupportPoints:
     """Draws from a density that was fitted to the same means, tilted to them and judged by them."""
-    chosen = means.some(_chosen(means, np.var(rows, axis=0), rng))
+    chosen = target.some(_chosen(target, np.var(rows, axis=0), rng))
     features = chosen.features(rows)
     found = tilt(features, chosen.numbers, _variance(chosen))
-    unexplained = partial(chosen.unexplained, features, found.weights)
-    return SupportPoints(
-        WeightedRows.of(rows, found.weights), unexplained, _chance(chosen), _freedom(chosen, features, found)
-    )
+    points, unexplained = WeightedRows.of(rows, found.weights), partial(_unexplained, chosen, features, found.weights)
+    return SupportPoints(points, unexplained, _chance(chosen), found.freedom(features, chosen))
 
 
-def _freedom(means: WaveMeans, features: Single, found: Tilt) -> float:
-    """Degrees of freedom with which weights follow noise, if there is any."""
-    return found.freedom(features, _variance(means)) if means.variance else 0.0
+def _unexplained(target: Target, features: Single, weights: Double) -> float:
+    """Mean squared residual of weighted features per number, less the noise's part."""
+    left = target.numbers - weights.astype(np.float32) @ features
+    return float(np.mean(left**2) - target.number_variance)
 
 
-def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
+def _base(target: Target, columns: Sequence[Column], correlation: Double | None, rng: np.random.Generator) -> Base:
     """Independent columns or correlated ones, whichever have the smaller residual."""
     if correlation is None:
         return Base(columns)
 
     def unexplained(base: Base) -> float:
-        features = means.features(base.rows(rng.standard_normal((ROWS_TO_COMPARE, len(columns)))))
-        return float(np.mean((means.numbers - features.mean(axis=0)) ** 2))
+        features = target.features(base.rows(rng.standard_normal((ROWS_TO_COMPARE, len(columns)))))
+        return float(np.mean((target.numbers - features.mean(axis=0)) ** 2))
 
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, EMPTY))
@@ -395,30 +359,30 @@ def _base(means: WaveMeans, columns: Sequence[Column], correlation: Double | Non
     return min([Base(columns), correlated], key=unexplained)
 
 
-def _variance(means: WaveMeans) -> float:
-    return NOISE_FACTOR * means.variance + RIDGE
+def _variance(target: Target) -> float:
+    return NOISE_FACTOR * target.number_variance + RIDGE
 
 
-def _chance(means: WaveMeans) -> float:
+def _chance(target: Target) -> float:
     """The largest residual that noise alone explains."""
-    return float(DEVIATIONS_OF_CHANCE * means.variance * np.sqrt(2 / max(len(means.numbers), 1)))
+    return float(DEVIATIONS_OF_CHANCE * target.number_variance * np.sqrt(2 / max(len(target.numbers), 1)))
 
 
-def _chosen(means: WaveMeans, variances: Double, rng: np.random.Generator) -> NDArray[np.int64]:
+def _chosen(target: Target, variances: Double, rng: np.random.Generator) -> NDArray[np.int64]:
     """Places of some frequencies, in random order: preferably oblique ones with phases that vary by some radians.
 
     A histogram determines a column better than frequencies along its axis; waves far shorter than the data's spread
     determine the widths of clusters rather than their locations.
     """
-    omega = means.target.frequencies.omega.astype(np.float64)
-    deviations = np.sqrt(np.maximum(omega**2 @ (variances / means.target.unit**2), EMPTY))
+    omega = target.frequencies.omega.astype(np.float64)
+    deviations = np.sqrt(np.maximum(omega**2 @ (variances / target.unit**2), EMPTY))
     off = np.abs(np.log(deviations / np.clip(deviations, *PREFERRED_DEVIATIONS)))
     off[np.count_nonzero(omega, axis=1) == 1] = np.inf
-    order = rng.permutation(len(means))
+    order = rng.permutation(len(target))
     return rng.permutation(order[np.argsort(off[order], kind="stable")][:MOST_FREQUENCIES])
 
 
-def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tuple[Double, Tilt]:
+def _moved(target: Target, base: Base, n: int, rng: np.random.Generator) -> tuple[Double, Tilt]:
     """Points that follow approximately the density of maximum entropy, and their remaining tilt.
 
     Each row is a function of normal numbers y. A move to sqrt(1 - b^2) y + b y', y' independent, keeps the columns'
@@ -426,21 +390,21 @@ def _moved(means: WaveMeans, base: Base, n: int, rng: np.random.Generator) -> tu
     """
     latent = rng.standard_normal((n, len(base.columns)))
     rows = base.rows(latent)
-    total, caution = np.zeros(len(means.numbers)), MOST_CAUTION
+    total, caution = np.zeros(len(target.numbers)), MOST_CAUTION
     for stage in range(STAGES + 1):
-        found = tempered(means.features(rows), means.numbers, _variance(means), LEAST_EFFECTIVE_SHARE * n, caution)
+        found = tempered(target.features(rows), target.numbers, _variance(target), LEAST_EFFECTIVE_SHARE * n, caution)
         total, caution = total + found.dual, found.caution
         if stage == STAGES or (found.caution <= 1 and found.effective > EVEN_EFFECTIVE_SHARE * n):
             break
         again = systematic_draws(found.weights / found.weights.sum(), n, rng.random())
         latent, rows = latent[again], rows[again]
         coefficients = total.astype(np.float32)
-        exponents = means.features(rows) @ coefficients
+        exponents = target.features(rows) @ coefficients
         for _ in range(MOVES):
             length = SHORTEST_MOVE ** rng.random((n, 1))
             tried = np.sqrt(1 - length**2) * latent + length * rng.standard_normal(latent.shape)
             tried_rows = base.rows(tried)
-            tried_exponents = means.features(tried_rows) @ coefficients
+            tried_exponents = target.features(tried_rows) @ coefficients
             taken = -rng.standard_exponential(n) < tried_exponents - exponents
             latent[taken], rows[taken], exponents[taken] = tried[taken], tried_rows[taken], tried_exponents[taken]
     return rows, found

@@ -32,7 +32,6 @@ class SquaredLoss:
     """k-means: the mean squared distance of rows from their center."""
 
     def losses(self, rows: Double, centers: Double) -> Double:
-        """The loss of each row."""
         return distances(rows, centers) ** 2
 
     def improved(self, rows: Double, centers: Double, weights: Double) -> Double:

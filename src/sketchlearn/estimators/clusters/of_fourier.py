@@ -33,14 +33,7 @@ from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import Moments, part_of
-from sketchlearn.inference.tilting import (
-    Column,
-    SupportPoints,
-    WaveMeans,
-    histogram_residual,
-    tilted_draws,
-    tilted_points,
-)
+from sketchlearn.inference.tilting import Column, SupportPoints, histogram_residual, tilted_draws, tilted_points
 from sketchlearn.inference.weighted_clusters import (
     RowSample,
     are_within_sampling_error,
@@ -235,11 +228,11 @@ def _atoms(task: Task, columns: Sequence[Column]) -> SupportPoints:
     operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
-    means, correlation = WaveMeans(Target.of(task.sketch)), None
+    target, correlation = Target.of(task.sketch), None
     if outline is None and part_of(task.sketch, SecondMoments) is not None:
         deviations = np.sqrt([column.spread for column in columns])
         correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
-    return tilted_points(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
+    return tilted_points(target, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
 
 
 def _efficient(task: Task, outcome: Outcome) -> Outcome:
@@ -264,9 +257,9 @@ def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) ->
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
     density, best = pooled_density(problem, decoder, task.rng, task.progress)
     rows = antithetic_sample(density, max(ATOMS, ATOMS_PER_CLUSTER * task.k), task.rng)
-    means = WaveMeans(Target.of(task.sketch))
-    atoms = tilted_draws(means, rows, task.rng)
-    followed = 2 * means.variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
+    target = Target.of(task.sketch)
+    atoms = tilted_draws(target, rows, task.rng)
+    followed = 2 * target.number_variance * problem.n_parameters(best.mixture) / problem.plain.n_numbers
     return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
 
 
@@ -291,13 +284,13 @@ def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
 
 
 def _left_by_atoms(task: Task, atoms: SupportPoints) -> float:
-    means = WaveMeans(Target.of(task.sketch)).some(_compared(task))
-    left = means.numbers - atoms.points.weights.astype(np.float32) @ means.features(atoms.points.rows)
-    return float(np.mean(left**2) + 2 * means.variance * atoms.freedom / task.problem.plain.n_numbers)
+    target = Target.of(task.sketch).some(_compared(task))
+    left = target.numbers - atoms.points.weights.astype(np.float32) @ target.features(atoms.points.rows)
+    return float(np.mean(left**2) + 2 * target.number_variance * atoms.freedom / task.problem.plain.n_numbers)
 
 
 def _left_by_mixture(task: Task, mixture: Mixture) -> float:
-    problem, noise = task.problem.without_harmonics(mixture), WaveMeans(task.problem.target).variance
+    problem, noise = task.problem.without_harmonics(mixture), task.problem.target.number_variance
     plain = problem.plain.some(_compared(task))
     left = plain.residual(mixture)
     followed = 2 * noise * problem.n_parameters(mixture) / problem.plain.n_numbers

@@ -20,7 +20,6 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.errors.means import keep_rows
 from sketchlearn.inference.kmeans import nearest
-from sketchlearn.inference.moments import part_of
 from sketchlearn.inference.tilting import Column, SupportPoints
 from sketchlearn.inference.weighted_clusters import RowSample, SquaredLoss
 from sketchlearn.sketch.sums import Sketch
@@ -70,14 +69,7 @@ class Task:
     @cached_property
     def columns(self) -> list[Column] | None:
         """The histograms of the sketch, column by column, if it has any."""
-        counts = part_of(self.sketch, Histograms)
-        if counts is None:
-            return None
-        histograms: Histograms = counts.operator  # type: ignore[assignment]
-        values = histograms.values or (None,) * histograms.n_features
-        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
-        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
-        return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
+        return Column.of(self.sketch)
 
     def risk(self, sample: RowSample, centers: Double) -> float:
         """The mean loss of a sample's rows."""

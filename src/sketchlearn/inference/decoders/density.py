@@ -10,7 +10,7 @@ import numpy as np
 
 from sketchlearn.inference.decoders.loop import FEW_CLUSTERS, Decoder, Outcome, Progress, Status, decode
 from sketchlearn.inference.decoders.problem import MOST_ATOMS, Problem
-from sketchlearn.inference.decoders.refinement import best_weights, refine
+from sketchlearn.inference.decoders.refinement import refine, with_best_weights
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import DiagonalGaussian, Mixture, Model, StretchedGaussian
 
@@ -51,7 +51,9 @@ def fit_in_noise(
         if best.outcome.status is Status.EXPLAINED:
             break
     assert best is not None
-    outcome, one = best.outcome, _one_gaussian(problem)
+    # the Gaussian of all records, with the cost of one that is fitted to all frequencies
+    _, cost, done = refine(problem.target, problem.one_gaussian, problem.box, iterations=REFINEMENT_ITERATIONS)
+    outcome, one = best.outcome, _judged(problem, Outcome.of(problem, problem.one_gaussian, cost, done))
     if problem.n_components > 1 and best.criterion > one.criterion:
         # a parameter gains 1 from noise alone, and some more from the choice of the best run
         gained, price = one.residual - best.residual, best.criterion - best.residual
@@ -86,12 +88,6 @@ def _judged(problem: Problem, outcome: Outcome) -> Candidate:
     price = math.log(target.n_numbers / fewer) * problem.n_parameters(outcome.mixture)
     outcome = Outcome.of(problem, outcome.mixture, outcome.cost, outcome.iterations, outcome.status)
     return Candidate(outcome, residual, residual + price)
-
-
-def _one_gaussian(problem: Problem) -> Candidate:
-    """The Gaussian of all records, with the cost of one that is fitted to all frequencies."""
-    _, cost, done = refine(problem.target, problem.one_gaussian, problem.box, iterations=REFINEMENT_ITERATIONS)
-    return _judged(problem, Outcome.of(problem, problem.one_gaussian, cost, done))
 
 
 def error_of_noise(target: Target, n_clusters: int) -> float:
@@ -195,8 +191,7 @@ def stretched(problem: Problem, outcome: Outcome) -> Outcome:
     steepest = np.linalg.eigh(curvatures)[1][:, :, 0]
     along = START_STRETCH * np.sqrt(shapes.mean(axis=1, keepdims=True)) * steepest
     longer = replace(mixture, model=StretchedGaussian(), shapes=np.concatenate([shapes, along], axis=1))
-    longer = replace(longer, weights=best_weights(target, longer))
-    return outcome.refined(problem, longer, STRETCHING_ITERATIONS)
+    return outcome.refined(problem, with_best_weights(target, longer), STRETCHING_ITERATIONS)
 
 
 def pooled(mixtures: list[Mixture]) -> Mixture:

@@ -20,11 +20,12 @@ from sketchlearn.inference.decoders.refinement import (
     NORMAL_RIDGE,
     CorrelatedErrors,
     Whitening,
+    away_from,
     correlated_errors,
     derivatives,
     moved,
     scaled_factor,
-    shape_coordinates,
+    weight_places,
 )
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import FrequencySet, Mixture
@@ -54,7 +55,7 @@ def tested(target: Target, mixture: Mixture, whitening: Whitening, hold: float) 
     left = whitening(target.stacked(target.values - mixture.characteristic(target.frequencies)))
     steps = whitening(derivatives(target, mixture))
     free = free_directions(mixture, steps.shape[1])
-    price = free.T @ ((hold * shape_coordinates(mixture))[:, None] * free)
+    price = free.T @ ((hold * away_from(mixture, mixture.shapes)[1])[:, None] * free)
     steps = steps @ free
     scale = 1 / np.sqrt(np.maximum(np.sum(steps**2, axis=0), 1e-300))
     steps, normal = steps * scale, price * np.outer(scale, scale)
@@ -136,9 +137,8 @@ def _records(target: Target, mixture: Mixture, n: int, rng: np.random.Generator)
 
 def free_directions(mixture: Mixture, n: int) -> Double:
     """An orthonormal basis of steps that keep the sum of weights, as columns."""
-    per = 1 + mixture.locations.shape[1] if mixture.model.tied else n // len(mixture)
     slope = np.zeros((n, 1))
-    slope[: len(mixture) * per : per, 0] = mixture.weights
+    slope[weight_places(mixture, n), 0] = mixture.weights
     return np.asarray(np.linalg.qr(slope, mode="complete")[0][:, 1:])
 
 
@@ -226,7 +226,7 @@ def _inverse_keeping_sum(normal: Double, mixture: Mixture) -> Double:
         raise LinAlgError
     factor, scale = scaled_factor(normal)
     found = cho_solve(factor, np.eye(len(normal))) * scale[:, None] * scale
-    per = 1 + mixture.locations.shape[1] if mixture.model.tied else len(found) // len(mixture)
-    of_sum = found[:, : len(mixture) * per : per] @ mixture.weights
-    across = float(of_sum[: len(mixture) * per : per] @ mixture.weights)
+    places = weight_places(mixture, len(found))
+    of_sum = found[:, places] @ mixture.weights
+    across = float(of_sum[places] @ mixture.weights)
     return np.asarray(found - np.outer(of_sum, of_sum) / across)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketchlearn.core.arrays import Double
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.orthogonal_matching_pursuit import ClOmpr
 from sketchlearn.inference.decoders.problem import Problem
@@ -46,20 +45,17 @@ def split(mixture: Mixture, n: int) -> Mixture:
     chosen = np.argsort(-mixture.weights * variances)[:n]
     away = np.zeros_like(directions)
     away[chosen] = directions[chosen] * np.sqrt(variances[chosen])[:, None]
-    weights, shapes = mixture.weights.copy(), mixture.shapes.copy()
+    weights, shapes, d = mixture.weights.copy(), mixture.shapes.copy(), mixture.locations.shape[1]
     weights[chosen] /= 2
-    shapes[chosen] = _narrowed(shapes[chosen], directions[chosen])
+    factors = 1 - (1 - VARIANCE_OF_HALVES) * directions[chosen]
+    if shapes.shape[1] == 2 * d:  # variances and a direction of stretch
+        factors = np.hstack([factors, np.sqrt(factors)])
+    elif shapes.shape[1] < d:  # one variance for all coordinates
+        factors = factors.mean(axis=1, keepdims=True)
+    shapes[chosen] *= factors
     return Mixture(
         mixture.model,
         np.concatenate([weights, weights[chosen]]),
         np.concatenate([mixture.locations + away, mixture.locations[chosen] - away[chosen]]),
         np.concatenate([shapes, shapes[chosen]]),
     )
-
-
-def _narrowed(shapes: Double, directions: Double) -> Double:
-    """Shapes of halves: variances of all coordinates, these with a direction of stretch, or one for all."""
-    factors, d = 1 - (1 - VARIANCE_OF_HALVES) * directions, directions.shape[1]
-    if shapes.shape[1] == 2 * d:
-        return np.hstack([shapes[:, :d] * factors, shapes[:, d:] * np.sqrt(factors)])
-    return shapes * (factors if shapes.shape[1] == d else factors.mean(axis=1, keepdims=True))

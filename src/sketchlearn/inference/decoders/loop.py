@@ -42,19 +42,15 @@ class Status(Enum):
     @property
     def advice(self) -> str:
         """What may help."""
-        match self:
-            case Status.REFINED:
-                return "if the result is poor, try more components or more frequencies"
-            case Status.STALLED:
-                scale = f"another scale ({called('explain')} tells which way)"
-                return f"try more frequencies, {scale}, or another {Parameter('random_state')}"
-            case Status.UNJUDGED:
-                return "keep or give rows beside the sketch, or ask for fewer clusters"
-            case Status.HIDDEN:
-                release = "release more records at once, with a larger epsilon, with delta > 0"
-                return f"{release}, or ask for fewer clusters"
-            case _:
-                return ""
+        scale, seed = f"another scale ({called('explain')} says in which direction)", Parameter("random_state")
+        remedies = {
+            Status.REFINED: "if the result is poor, try more components or more frequencies",
+            Status.STALLED: f"try more frequencies, {scale}, or another {seed}",
+            Status.UNJUDGED: "keep or give rows beside the sketch, or ask for fewer clusters",
+            Status.HIDDEN: "release more records at once, with a larger epsilon, with delta > 0, or ask for fewer "
+            "clusters",
+        }
+        return remedies.get(self, "")
 
 
 ROBUST = (Status.ALL_ROWS, Status.ROWS, Status.ATOMS, Status.CELLS, Status.STEP)  # fits without Gaussian clusters

@@ -9,7 +9,7 @@ import numpy as np
 from sketchlearn.core.arrays import Single
 from sketchlearn.inference.decoders.loop import Decoder, State
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import best_weights, prune
+from sketchlearn.inference.decoders.refinement import prune, with_best_weights
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.kernels import dispatch as kernel
@@ -87,7 +87,8 @@ class ClAmp(Decoder):
     def learned(problem: Problem, mixture: Mixture) -> Mixture:
         """The mixture with better weights, and its variance after one Gauss-Newton step."""
         target = problem.target
-        mixture = replace(mixture, weights=np.maximum(best_weights(target, mixture), LEAST_WEIGHT / len(mixture)))
+        mixture = with_best_weights(target, mixture)
+        mixture = replace(mixture, weights=np.maximum(mixture.weights, LEAST_WEIGHT / len(mixture)))
         exponents = mixture.model.exponents(mixture.shapes, target.frequencies)
         assert exponents is not None
         wanted = moved = 0.0

@@ -10,7 +10,6 @@ the end that gain more than noise would, even if less than their price.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -20,6 +19,7 @@ from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.inference.decoders.gaussian_mixture import HOPELESS_RESIDUAL, with_components
+from sketchlearn.inference.decoders.loop import Progress
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import (
     CorrelatedErrors,
@@ -67,7 +67,6 @@ class PathFit:
 
     @property
     def residual(self) -> float:
-        """The squared residual."""
         return float(self.left @ self.left)
 
     def leads_to(self, lowest: PathFit) -> bool:
@@ -134,12 +133,10 @@ class _Search:
     pool: Mixture  # the density, whose components may be added
     price: float  # of a parameter
     fits: dict[int, PathFit] = field(default_factory=dict)
-    whitening: Whitening = lambda parts: parts
-    #: residuals in units of their covariance, along all directions
-    white: CorrelatedErrors = field(default_factory=lambda: CorrelatedErrors(np.zeros((0, 0)), 0.0))
+    white: CorrelatedErrors = field(init=False)  # residuals in units of their covariance, along all directions
+    whitening: Whitening = field(init=False)  # the same, along the derivatives of some mixtures
 
     def fitted(self, start: Mixture, steps: int) -> PathFit:
-        """The mixture refined from a start."""
         start = replace(start, weights=np.maximum(start.weights, LEAST_RELATIVE_WEIGHT / len(start)))
         found, _ = levenberg_marquardt(self.target, start, self.whitening, iterations=steps, tolerance=TOLERANCE)
         found = replace(found, weights=found.weights / found.weights.sum())
@@ -219,17 +216,14 @@ class _Search:
         fewer, one = replace(mixture, weights=mixture.weights * (1 - share)), self.pool.some([at])
         return _with(fewer, np.array([share]), one.locations, one.shapes)
 
-    def may_win(self, fit: PathFit) -> bool:
-        """Whether more steps could make the criterion of a mixture the least.
-
-        They cannot if its parameters alone cost as much as the best criterion.
-        """
-        return fit.residual < PROMISING_RATIO * (self.criterion(self.best) - self.price * fit.n_parameters)
-
     def tried(self, start: Mixture) -> PathFit:
-        """The mixture refined from a start, to the end if it is promising."""
+        """The mixture refined from a start, to the end if it is promising.
+
+        It is not, if its parameters alone cost as much as the best criterion.
+        """
         first, known = self.fitted(start, FIRST_STEPS), self.fits.get(len(start))
-        needless = not self.may_win(first) or (known is not None and first.leads_to(known))
+        wanted = PROMISING_RATIO * (self.criterion(self.best) - self.price * first.n_parameters)
+        needless = not first.residual < wanted or (known is not None and first.leads_to(known))
         return first if needless else self.fitted(first.mixture, STEPS)
 
     def improve(self) -> bool:
@@ -266,12 +260,7 @@ class _Search:
 
 
 def component_path(
-    problem: Problem,
-    density: Mixture,
-    model: Model,
-    n_records: float,
-    most: int,
-    progress: Callable[[str], None] | None = None,
+    problem: Problem, density: Mixture, model: Model, n_records: float, most: int, progress: Progress | None
 ) -> ComponentPath:
     """The path of a sketch to at most so many components, from a density of it in the units of the data.
 
@@ -283,17 +272,20 @@ def component_path(
         target = _some(problem.plain, model.n_parameters(size, problem.plain.n_features))
         search = _Search(target, problem, model, pool, float(np.log(n_records)))
         _climb(search, density, size, least, progress)
-        if size < most and (
-            search.best > size - SPARE or _residual_per_freedom(search, search.best)[0] > HOPELESS_RESIDUAL
-        ):
+        if size < most and not _suffices(search, size):
             least = search.best - SPARE
             continue
         _settle(search, most)
-        if search.best <= size - SPARE and _residual_per_freedom(search, search.best)[0] <= HOPELESS_RESIDUAL:
+        if _suffices(search, size):
             break
     chosen = _explaining(search, most)
     fits = tuple(search.fits[k] for k in sorted(search.fits))
     return ComponentPath(fits, chosen, n_records, search.target, *_residual_per_freedom(search, chosen))
+
+
+def _suffices(search: _Search, size: int) -> bool:
+    """Whether fewer components than so many are best, and do not fit hopelessly."""
+    return search.best <= size - SPARE and _residual_per_freedom(search, search.best)[0] <= HOPELESS_RESIDUAL
 
 
 def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf) -> int:
@@ -302,7 +294,7 @@ def n_affordable(problem: Problem, model: Model, most_parameters: float = np.inf
     return int(min(numbers, most_parameters) // model.n_parameters(1, problem.plain.n_features))
 
 
-def _climb(search: _Search, density: Mixture, size: int, least: int, progress: Callable[[str], None] | None) -> None:
+def _climb(search: _Search, density: Mixture, size: int, least: int, progress: Progress | None) -> None:
     """Mixtures of 1, 2, ... components, merged from the density, until the criterion increases.
 
     Those of fewer than `least`, known to be too few, are hardly refined.
@@ -368,12 +360,10 @@ def _by_chance(misfit: float, freedom: float) -> bool:
 
 def _residual_per_freedom(search: _Search, k: int) -> tuple[float, float]:
     """The squared residual of k components per degree of freedom, and the degrees of freedom."""
-    fit = search.fits[k]
-    left = residual(search.target, fit.mixture, search.white)
-    n = len(left)
-    ridge = search.white.ridge
-    probes = search.white(np.random.default_rng(0).choice([-1.0, 1.0], (n, PROBES)))
-    freedom = max(n - ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
+    fit, white = search.fits[k], search.white
+    left = residual(search.target, fit.mixture, white)
+    probes = white(np.random.default_rng(0).choice([-1.0, 1.0], (len(left), PROBES)))
+    freedom = max(len(left) - white.ridge * float(np.mean(np.sum(probes**2, axis=0))) - fit.n_parameters, 1.0)
     return float(left @ left) / freedom, freedom
 
 
@@ -396,11 +386,7 @@ EXTRA_DIAGONAL = 3  # diagonal Gaussians beyond the number of full ones, to see 
 
 
 def number_of_gaussians(
-    problem: Problem,
-    density: Mixture,
-    n_records: float,
-    most: int,
-    progress: Callable[[str], None] | None = None,
+    problem: Problem, density: Mixture, n_records: float, most: int, progress: Progress | None = None
 ) -> ComponentPath:
     """The path of the type of covariances with a good fit and the least criterion; or the best fit, if none is good.
 

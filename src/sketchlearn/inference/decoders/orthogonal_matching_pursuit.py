@@ -11,7 +11,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.inference.decoders.loop import FEW_CLUSTERS, Decoder, State
 from sketchlearn.inference.decoders.mean_shift import Landscape, find_modes
 from sketchlearn.inference.decoders.problem import Problem
-from sketchlearn.inference.decoders.refinement import Box, best_weights, prune, refine
+from sketchlearn.inference.decoders.refinement import Box, prune, refine, with_best_weights
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import Dirac, Mixture
 
@@ -59,8 +59,7 @@ class ClOmpr(Decoder):
         locations, shapes = np.concatenate([mixture.locations, new]), mixture.shapes
         if not mixture.model.tied:
             shapes = np.concatenate([shapes, np.tile(np.median(shapes, axis=0), (len(new), 1))])
-        grown = Mixture(mixture.model, np.zeros(len(locations)), locations, shapes)
-        return replace(grown, weights=best_weights(problem.target, grown))
+        return with_best_weights(problem.target, Mixture(mixture.model, np.zeros(len(locations)), locations, shapes))
 
 
 REACH = 3.0  # standard deviations of all records; climbs from far outside end in ripples of the landscape
@@ -116,9 +115,9 @@ class DiracOmpr(Decoder):
         for _ in range(2 * k if self.replacement else k):
             new = climbed(target, state.mixture, rng.uniform(box.low, box.high), box)
             locations = np.concatenate([state.mixture.locations, new[None]])
-            mixture = _with_best_weights(target, replace(state.mixture, locations=locations))
+            mixture = with_best_weights(target, replace(state.mixture, locations=locations))
             if len(mixture) > k:
-                mixture = _with_best_weights(target, mixture.some(np.sort(np.argsort(-mixture.weights)[:k])))
+                mixture = with_best_weights(target, mixture.some(np.sort(np.argsort(-mixture.weights)[:k])))
             mixture, cost, done = refine(target, mixture, box, iterations=MOST_ITERATIONS, tolerance=TOLERANCE)
             state = State(mixture, cost, state.iterations + done)
         return state
@@ -148,7 +147,3 @@ def climbed(target: Target, mixture: Mixture, start: Double, box: Box) -> Double
 
     bounds = Bounds(box.low, box.high)
     return np.asarray(minimize(descent, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
-
-
-def _with_best_weights(target: Target, mixture: Mixture) -> Mixture:
-    return replace(mixture, weights=best_weights(target, mixture))

@@ -41,13 +41,11 @@ def even_rows(mixture: Mixture, n: float, rng: np.random.Generator) -> Double:
     """About n quasi-random rows of a mixture of Gaussians, in antithetic pairs about their component's location."""
     counts = np.ceil(shares_of(mixture) * n / 2).astype(int)
     points = even_normals(mixture.locations.shape[1], int(counts.max()), rng)
-    away = [
-        factor @ points[:, :count] for factor, count in zip(square_roots(mixture.covariances()), counts, strict=True)
-    ]
-    sides = (
-        location + side * part.T for location, part in zip(mixture.locations, away, strict=True) for side in (1, -1)
-    )
-    return np.concatenate(list(sides))
+    pieces = []
+    for location, factor, count in zip(mixture.locations, square_roots(mixture.covariances()), counts, strict=True):
+        away = (factor @ points[:, :count]).T
+        pieces += [location + away, location - away]
+    return np.concatenate(pieces)
 
 
 def shares_of(mixture: Mixture) -> Double:
@@ -164,8 +162,7 @@ def antithetic_sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Dou
     counts = np.floor(shares_of(mixture) * n / 2 + rng.random(len(mixture))).astype(int)
     pieces = []
     for component, count in enumerate(counts):
-        shape = mixture.shapes[0 if mixture.model.tied else component]
-        noise = mixture.model.draw(shape[None], (count, mixture.locations.shape[1]), rng)[0]
+        noise = mixture.noise(component, count, rng)
         pieces += [mixture.locations[component] + noise, mixture.locations[component] - noise]
     return rng.permutation(np.concatenate(pieces))
 

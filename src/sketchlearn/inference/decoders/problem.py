@@ -12,7 +12,6 @@ from sketchlearn.inference.decoders.refinement import Box, refine
 from sketchlearn.inference.decoders.target import Target
 from sketchlearn.inference.distributions import (
     DiagonalGaussian,
-    FrequencySet,
     Mixture,
     Model,
     SphericalGaussian,
@@ -159,7 +158,7 @@ class Problem:
         mean, variances, within = read(target, n_components)
         unit = float(np.sqrt(within))
         mean, spread = mean / unit, np.sqrt(variances) / unit
-        target = _moved(target.measured_in(unit), mean)
+        target = target.centered(unit, mean)
         return cls(_weighted(target, spread, n_components), target, n_components, spread, mean)
 
     def without_harmonics(self, mixture: Mixture) -> Problem:
@@ -261,16 +260,6 @@ class Problem:
         locations = (means - self.target.origin) / unit - self.shift
         model = model.in_units(1 / unit)
         return Mixture(model, weights, locations, model.shapes_of(covariances / np.outer(unit, unit)))
-
-
-def _moved(target: Target, mean: Double) -> Target:
-    """The same target for y - mean."""
-    omega, shift = target.frequencies.omega, target.frequencies.shift
-    phase = omega.astype(np.float64) @ mean
-    target = replace(target, dither=target.dither + phase)
-    if shift is None:
-        return replace(target, values=target.values * np.exp(-1j * phase))
-    return replace(target, frequencies=FrequencySet(omega, shift + phase))
 
 
 def _weighted(target: Target, spread: Double, n_components: int) -> Target:

@@ -21,17 +21,14 @@ from sketchlearn.inference.distributions import Mixture
 from sketchlearn.kernels import dispatch as kernel
 
 
-def cost_and_gradient(
-    target: Target, mixture: Mixture, space: Single | None = None
-) -> tuple[float, Double, Double, Double]:
+def cost_and_gradient(target: Target, mixture: Mixture, space: Single) -> tuple[float, Double, Double, Double]:
     """The cost and its gradients with respect to weights, locations and shapes.
 
-    `space`, of shape (4, components, m), may be overwritten: the system's fresh memory costs a third of the time.
+    `space`, of shape (4, components, m), is overwritten: the system's fresh memory costs a third of the time.
     """
     quadratics = mixture.model.quadratics(target.frequencies)
     if quadratics is not None:
         return _compared(target, mixture, quadratics)
-    space = np.empty((4, len(mixture), len(target)), np.float32) if space is None else space
     model, frequencies, m = mixture.model, target.frequencies, len(target)
     alpha = mixture.weights.astype(np.float32)
     cosines, sines = mixture.waves(frequencies, space[:3])
@@ -73,9 +70,9 @@ def _compared(target: Target, mixture: Mixture, quadratics: Single) -> tuple[flo
     return float(sums[0]), by_weight, by_location, by_shape
 
 
-def best_weights(target: Target, mixture: Mixture) -> Double:
-    """Nonnegative least squares for the weights."""
-    return nonnegative(*normal_equations(target, mixture))
+def with_best_weights(target: Target, mixture: Mixture) -> Mixture:
+    """The mixture with weights by nonnegative least squares."""
+    return replace(mixture, weights=nonnegative(*normal_equations(target, mixture)))
 
 
 def normal_equations(target: Target, mixture: Mixture) -> tuple[Double, Double]:
@@ -198,10 +195,9 @@ class CorrelatedErrors:
 
 def correlated_errors(target: Target, mixture: Mixture) -> CorrelatedErrors:
     """The whole covariance, from the mixture's characteristic function at sums and differences of frequencies."""
-    m, total, mean = len(target), np.zeros((2 * len(target),) * 2), np.zeros(2 * len(target))
+    m, total = len(target), np.zeros((2 * len(target),) * 2)
     waves = list(_component_waves(target.frequencies.omega.astype(np.float64), mixture))
-    for wave in waves:
-        mean += wave.mean
+    mean = np.asarray(sum(wave.mean for wave in waves))
     for first in range(0, m, FREQUENCIES_PER_BLOCK):
         last = min(first + FREQUENCIES_PER_BLOCK, m)
         sums = np.zeros((4, last - first, last))
@@ -285,7 +281,7 @@ def levenberg_marquardt(
         jacobian = _jacobian(target, mixture, waves, whitening, stiff, free=free)
         normal, slope = jacobian.T @ jacobian, jacobian.T @ left
         if hold and free:
-            away, is_shape = _away(mixture, start)
+            away, is_shape = away_from(mixture, start)
             normal[np.diag_indices_from(normal)] += hold * is_shape
             slope -= hold * away
         size = np.diag(normal) + 1e-6 * np.diag(normal).max()
@@ -299,7 +295,7 @@ def levenberg_marquardt(
             other_left, other_waves = _residual(target, other, whitening, stiff)
             other_cost = float(other_left @ other_left)
             if hold and free:
-                other_cost += hold * float(np.sum(_away(other, start)[0] ** 2))
+                other_cost += hold * float(np.sum(away_from(other, start)[0] ** 2))
             if other_cost < cost:
                 break
             lam *= 5
@@ -329,9 +325,8 @@ def _jacobian(
 ) -> Double:
     """Whitened derivatives; last, those of the sum of weights."""
     parts = derivatives(target, mixture, waves, free=free)
-    per = parts.shape[1] // len(mixture) if not (free and mixture.model.tied) else 1 + target.n_features
     last = np.zeros(parts.shape[1])
-    last[: len(mixture) * per : per] = stiff * mixture.weights
+    last[weight_places(mixture, len(last))] = stiff * mixture.weights
     return np.concatenate([whitening(parts), last[None]])
 
 
@@ -361,6 +356,13 @@ def derivatives(
 NORMAL_RIDGE = 1e-10  # of the normal matrix whose diagonal is one
 
 
+def weight_places(mixture: Mixture, n: int) -> slice:
+    """The coordinates of weights among all n of small steps."""
+    k, d = mixture.locations.shape
+    per = 1 + d if mixture.model.tied else n // k
+    return slice(0, k * per, per)
+
+
 def scaled_factor(normal: Double) -> tuple[tuple[Double, bool], Double]:
     """The Cholesky factor of a normal matrix whose rows and columns are scaled to a diagonal of 1, and the scales."""
     scale = 1 / np.sqrt(np.maximum(np.diag(normal), 1e-300))
@@ -377,20 +379,13 @@ def widths(mixture: Mixture) -> Double:
     return np.linalg.cholesky(covariances + least * np.eye(d))
 
 
-def shape_coordinates(mixture: Mixture) -> NDArray[np.bool_]:
-    """Which coordinates of small steps are those of shapes."""
-    return _away(mixture, mixture.shapes)[1]
-
-
-def _away(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
+def away_from(mixture: Mixture, start: Double) -> tuple[Double, NDArray[np.bool_]]:
     """Deviations of shapes from those at the start, 0 for other parameters; and which coordinates are shapes."""
     K, d = mixture.locations.shape
     deviations = mixture.model.deviations(mixture.shapes, start)
-    if mixture.model.tied:
-        away = np.concatenate([np.zeros(K * (1 + d)), deviations[0]])
-        return away, np.arange(len(away)) >= K * (1 + d)
-    away = np.concatenate([np.zeros((K, 1 + d)), deviations], axis=1)
-    return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) > d, away.shape).ravel()
+    others = np.zeros((len(deviations), K * (1 + d) // len(deviations)))
+    away = np.concatenate([others, deviations], axis=1)
+    return away.ravel(), np.broadcast_to(np.arange(away.shape[1]) >= others.shape[1], away.shape).ravel()
 
 
 def moved(mixture: Mixture, step: Double, *, free: bool) -> Mixture:

@@ -105,10 +105,9 @@ class Target:
     def some(self, which: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Target:
         """Some of the values."""
         shift = self.frequencies.shift
+        parts = {name: getattr(self, name)[which] for name in ("values", "weights", "dither", "places")}
         frequencies = FrequencySet(self.frequencies.omega[which], None if shift is None else shift[which])
-        values, weights, dither = self.values[which], self.weights[which], self.dither[which]
-        places = self.places[which]
-        return replace(self, frequencies=frequencies, values=values, weights=weights, dither=dither, places=places)
+        return replace(self, frequencies=frequencies, **parts)
 
     def on_features(self, operator: FourierFeatures, weights: Double) -> Double:
         """Weights of the known numbers, (numbers, sums), as weights of the real and imaginary parts of features.
@@ -130,11 +129,19 @@ class Target:
             result[0, self.places] = factors.real * weights
         return result.reshape(-1, weights.shape[1])
 
-    def measured_in(self, factor: float) -> Target:
-        """The target in units `factor` times as large."""
-        frequencies = FrequencySet(self.frequencies.omega * np.float32(factor), self.frequencies.shift)
-        unit, declared, shapes = self.unit * factor, self.declared / factor, self.shapes / (factor * factor)
-        return replace(self, frequencies=frequencies, unit=unit, declared=declared, shapes=shapes)
+    def centered(self, factor: float, mean: Double) -> Target:
+        """The target of y - mean, in units `factor` times as large."""
+        omega, shift = self.frequencies.omega * np.float32(factor), self.frequencies.shift
+        phase = omega.astype(np.float64) @ mean
+        return replace(
+            self,
+            frequencies=FrequencySet(omega, None if shift is None else shift + phase),
+            values=self.values * np.exp(-1j * phase) if shift is None else self.values,
+            dither=self.dither + phase,
+            unit=self.unit * factor,
+            declared=self.declared / factor,
+            shapes=self.shapes / (factor * factor),
+        )
 
     def without_harmonics(self, mixture: Mixture) -> Target:
         """The target less the wave's harmonics under a mixture."""
@@ -164,6 +171,28 @@ class Target:
     def numbers(self) -> Double:
         """The known numbers: real parts, and imaginary ones if they are known."""
         return self.stacked(self.values)[: round(self.n_numbers)]
+
+    @property
+    def number_variance(self) -> float:
+        """Variance of the noise in each known number, beside the sampling error."""
+        return self.released / (2 if self.imaginary else 1) + self.subsampling / 2
+
+    def features(self, rows: Double) -> Single:
+        """Features of rows, (rows, numbers), whose means over all records are the known numbers.
+
+        They include the harmonics of one-bit and modulo waves, so that the values are used as they are.
+        """
+        omega, shift = self.frequencies.omega, self.frequencies.shift
+        phases = (((rows - self.origin) / self.unit) @ omega.astype(np.float64).T).astype(np.float32)
+        first = phases + (np.float32(0) if shift is None else shift)
+        waves = (np.cos, np.sin) if self.imaginary else (np.cos,)
+        parts = [wave(first) for wave in waves]
+        for order, ratio in self.harmonics:
+            turns = (order - 1 if self.imaginary else order) * self.dither + np.angle(ratio)
+            turned = order * phases + turns.astype(np.float32)
+            for part, wave in zip(parts, waves, strict=True):
+                part += np.float32(abs(ratio)) * wave(turned)
+        return np.concatenate(parts, axis=1)
 
     def residual(self, mixture: Mixture) -> Single:
         """The residual of a mixture in the two parts, not weighted."""

@@ -14,7 +14,6 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted
 from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells, Members, from_frequencies
-from sketchlearn.inference.decoders.goodness_of_fit import slopes_of_efficient
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.errors.influence import (
@@ -34,8 +33,8 @@ from sketchlearn.sketch.sums import Sketch
 MOST_MOVED = 1.0
 FEWEST_RECORDS = 30  # of a cluster
 ROUNDING = 1e-6  # of a cost, by values in fixed point and rows in float32
-PREMISE = "for separated clusters, as these seem to be from their cells"
-PRIVATE = "the noise of a private release is in all cells, and its effect here is not known"
+PREMISE = "for well-separated clusters, which these are according to their cells"
+PRIVATE = "the effect of the noise of a private release on errors from cells is not known"
 
 
 def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars:
@@ -47,14 +46,15 @@ def errors_of_cells(sketch: Sketch, cells: Cells, members: Members) -> ErrorBars
         raise UndeterminedError(NO_COVARIANCES)
     if cells.squares.ndim == 1:
         raise UndeterminedError(
-            f"so many cells leave no room for squares of each column: design the sketch for fewer clusters, or "
+            f"the sketch has too many cells to store squares of each column: design it for fewer clusters, or "
             f"{from_frequencies()}"
         )
     n, shares = independent_records(sketch), members.sizes
     moved = clusters.overlaps() * np.sqrt(n * shares)
     if np.max(moved) > MOST_MOVED:
         raise UndeterminedError(
-            f"some clusters touch, and cells do not determine how their borders move: ask for fewer clusters, or "
+            f"some clusters touch, and cells do not determine where the borders between them lie: ask for fewer "
+            f"clusters, or "
             f"{from_frequencies()}"
         )
     few = n * shares < FEWEST_RECORDS
@@ -107,9 +107,7 @@ LEAST_STIFFNESS = 0.05  # smallest eigenvalue of K, relative to shares: below it
 MOST_COORDINATES = 2000  # of all centers
 ROWS_PER_BLOCK = 1 << 14
 
-UNSETTLED = (
-    "centers can slide at hardly any cost, as a cluster is cut where records lie densely: ask for fewer clusters"
-)
+UNSETTLED = "the centers are poorly determined, as a border cuts through a dense cluster: ask for fewer clusters"
 
 
 @dataclass(frozen=True)
@@ -154,9 +152,8 @@ class CellBorders:
             slopes[a, b] -= w @ by_b
             slopes[b, b] += w @ by_b
             slopes[b, a] -= w @ by_a
-        return cls(
-            first, shares, _inverse(stiffness.reshape(k * d, k * d), np.repeat(shares, d)), slopes.reshape(k, -1)
-        )
+        follow = _inverse(stiffness.reshape(k * d, k * d), np.repeat(shares, d))
+        return cls(first, shares, follow, slopes.reshape(k, -1))
 
 
 def _inverse(borders: Double, shares: Double) -> Double:
@@ -206,28 +203,21 @@ def errors_of_density(
     """
     if len(density) > len(centers):  # such intervals covered 26 % for boxes and 79 % for balls
         raise UndeterminedError(
-            f"the records are not {counted(len(centers), 'Gaussian')}, and the sketch alone does not determine their "
-            "distribution well enough",
+            f"{counted(len(centers), 'Gaussian')} do not fit the records, and the sketch alone does not determine "
+            "their distribution well enough",
             f"keep rows beside it, with {called('design', '...', rows=500)}",
         )
     own = problem.from_data_units(density)
     problem = problem.without_harmonics(own)
-    influence = _influence(sketch, problem, own)
+    target, whole = problem.target, replace(own, weights=own.weights / own.weights.sum())
+    check_size(target, own)
+    influence = SketchInfluence.of_efficient(sketch, problem.plain, whole)
+    if influence is None:
+        precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
+        influence = SketchInfluence.of(sketch, target, own, precisions)
     of_centers, of_shares = _gradients(Steps.of(own), problem, centers, units, rng)
     errors = influence.errors(np.concatenate([of_centers, of_shares]), density, rng)
     return errors[: centers.size].reshape(centers.shape) * units, errors[centers.size :]
-
-
-def _influence(sketch: Sketch, problem: Problem, mixture: Mixture) -> SketchInfluence:
-    """The influence of the sketch on the mixture: that of an efficient fit, if it is one."""
-    target = problem.target
-    check_size(target, mixture)
-    whole = replace(mixture, weights=mixture.weights / mixture.weights.sum())
-    slopes = slopes_of_efficient(problem.plain, whole)
-    if slopes is not None:
-        return SketchInfluence(sketch, problem.plain, whole, slopes)
-    precisions = target.part_weights.ravel().astype(np.float64)[: round(target.n_numbers)]
-    return SketchInfluence.of(sketch, target, mixture, precisions)
 
 
 def _gradients(
@@ -289,19 +279,17 @@ def errors_of_rows(
     errors = standing.errors(influence, k * d + k, rng)
     of_centers, of_shares = errors[: k * d].reshape(k, d) * units, errors[k * d :]
     few = (effective < FEWEST_ROWS) & ~np.full(k, standing.kept.complete)
-    spread, overall = np.zeros((k, d)), np.ptp(rows, axis=0)
-    for cell in range(k):
-        spread[cell] = np.ptp(rows[cells.labels == cell], axis=0)
+    spread, overall = np.stack([np.ptp(rows[cells.labels == cell], axis=0) for cell in range(k)]), np.ptp(rows, axis=0)
     of_centers[few], of_shares[few] = np.nan, np.nan
     of_centers[(spread == 0) & (overall > 0)] = np.nan
     if not np.any(np.isnan(of_centers)):
         return of_centers, of_shares, ""
     reason = (
-        "some clusters, or some columns of them, have too few different kept rows: keep more, with "
+        "some clusters, or some of their columns, have too few distinct sampled rows: keep more, with "
         f"{called('design', '...', rows=5000)}, or ask for fewer clusters"
     )
     if standing.kept.complete:
-        reason = "the records of some clusters are alike, in some columns at least: ask for fewer clusters"
+        reason = "the records of some clusters are equal, at least in some columns: ask for fewer clusters"
     if np.all(np.isnan(of_centers)):
         raise UndeterminedError(reason)
     return of_centers, of_shares, reason
@@ -337,6 +325,6 @@ def _check_unrivalled(standing: StandingRows, rows: Double, centers: Double, rng
     gained = standing.errors(lambda which: values[:, which], values.shape[1], rng)
     if np.any(weights @ values < CLEAR_DEVIATIONS * gained):
         raise UndeterminedError(
-            "other centers, far from these, are as good up to sampling error, which standard errors do not cover: "
-            "ask for another number of clusters, or for more rows"
+            "quite different centers have the same cost within sampling error, which standard errors do not reflect: "
+            "ask for another number of clusters, or keep more rows"
         )

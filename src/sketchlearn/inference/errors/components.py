@@ -16,16 +16,10 @@ from sketchlearn.inference.moments import Moments
 
 @dataclass(frozen=True)
 class ProductForms:
-    """Estimates that are means of products (left . [1, x - mean]) (right . [1, x - mean]), less their expectations.
+    """Estimates that are means of products (left . [1, x - mean]) (right . [1, x - mean]), less their expectations."""
 
-    Attributes
-    ----------
-    left : array (functions, 1 + columns).
-    right : array (1 + columns,).
-    """
-
-    left: Double
-    right: Double
+    left: Double  # (functions, 1 + columns)
+    right: Double  # (1 + columns,)
 
     def means(self, moments: Moments) -> Double:
         """Means of the products over the records."""
@@ -55,20 +49,18 @@ class ProductForms:
         """Variances of the estimates due to the noise of a release; 0 if the moments are exact."""
         if moments.noise is None:
             return np.zeros(len(self.left))
-        left, right = (_from_zero(side, moments.mean) for side in (self.left, self.right))
+        left, right = (  # as linear functions of [1, x]
+            np.concatenate([(side[..., 0] - side[..., 1:] @ moments.mean)[..., None], side[..., 1:]], axis=-1)
+            for side in (self.left, self.right)
+        )
         return moments.noise.of_products(left, right, self.means(moments))
-
-
-def _from_zero(form: Double, mean: Double) -> Double:
-    """A linear function of [1, x - mean] as one of [1, x]."""
-    return np.concatenate([(form[..., 0] - form[..., 1:] @ mean)[..., None], form[..., 1:]], axis=-1)
 
 
 LARGEST_ANGLE = 0.2  # standard error of a direction, in radians: first-order errors are too small beyond
 LARGEST_BIAS = 1.0  # of a variance, in standard errors: close variances repel each other
 MOST_PRODUCTS = 4e9  # multiplications for errors of directions: some seconds
-NORMAL_ROWS = "for normally distributed rows; a sketch that keeps rows gives errors for any"
-NORMAL_AND_NOISE = "for normally distributed rows; the noise of the release is in them"
+NORMAL_ROWS = "for normally distributed rows; a sketch that keeps rows gives errors for any distribution"
+NORMAL_AND_NOISE = "for normally distributed rows; they include the noise of the release"
 
 
 @dataclass(frozen=True)
@@ -78,24 +70,15 @@ class ComponentErrors:
     With scores s_j = v_j . (x - mean), variances l_j and dC the error of the covariance, v_i' dC v_j is the mean of
     s_i s_j - l_i [i = j] over the rows; l_i moves by v_i' dC v_i, and v_i by the sum over j of v_j v_i' dC v_j /
     (l_i - l_j), that is by angles towards the others (Anderson 1963; Davis 1977 for any distribution).
-
-    Attributes
-    ----------
-    moments : mean and covariance.
-    basis : array (columns, columns), all eigenvectors of the covariance as rows, with its eigenvalues `variances`.
-    components : the positions of the requested ones.
-    slopes : array (components,), derivatives of reported variances by eigenvalues; NaN for one that is noise.
-    n_rows : effective number of rows of equal weight.
-    sample : sampled rows; without any, a normal distribution is assumed.
     """
 
     moments: Moments
-    basis: Double
-    variances: Double
-    components: NDArray[np.intp]
-    slopes: Double
-    n_rows: float
-    sample: SampledRows | None
+    basis: Double  # (columns, columns): all eigenvectors of the covariance, as rows
+    variances: Double  # (columns,): their eigenvalues
+    components: NDArray[np.intp]  # the positions of the requested ones
+    slopes: Double  # (components,): derivatives of reported variances by eigenvalues; NaN for one that is noise
+    n_rows: float  # effective number of rows of equal weight
+    sample: SampledRows | None  # without any, a normal distribution is assumed
 
     @classmethod
     def of(
@@ -141,9 +124,9 @@ class ComponentErrors:
     def _inverse_gaps(self) -> Double:
         """1 / (l_i - l_j), an array (components, columns); 0 for a direction and itself."""
         gaps = self.variances[self.components][:, None] - self.variances
-        itself = self.components[:, None] == np.arange(len(self.basis))
+        gaps[np.arange(len(gaps)), self.components] = np.inf
         with np.errstate(divide="ignore"):
-            return np.where(itself, 0.0, 1 / np.where(itself, 1.0, gaps))
+            return np.asarray(1 / gaps)
 
     def of_variances(self) -> Double:
         """Standard errors of variances, combined with the bias of close variances; NaN where the bias dominates."""
@@ -172,19 +155,15 @@ class ComponentErrors:
             bias = np.sum(self._sampled * self._inverse_gaps, axis=1) / total
         return np.where(np.isnan(self.of_variances()), np.nan, np.hypot(errors, bias) * self.slopes)
 
-    def angles(self) -> Double:
-        """Standard deviations of the angles of components towards all directions, an array (components, columns)."""
-        with np.errstate(invalid="ignore"):
-            known = np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps)
-            return np.asarray(np.nan_to_num(known, nan=np.inf))
-
     def of_directions(self) -> Double:
         """Standard errors of coordinates of components; NaN if another direction has nearly the same variance.
 
         They include the shortening of a component along the true one, half of its squared angles.
         """
         errors = np.full((len(self.components), len(self.basis)), np.nan)
-        angles = self.angles()
+        with np.errstate(invalid="ignore"):  # standard deviations of angles towards all directions
+            angles = np.sqrt(self._sampled + self._released) * np.abs(self._inverse_gaps)
+        angles = np.nan_to_num(angles, nan=np.inf)
         for n, i in enumerate(self.components):
             if np.max(angles[n]) > LARGEST_ANGLE or np.isnan(self.slopes[n]):
                 continue
@@ -216,13 +195,11 @@ class ComponentErrors:
             "mean_": self.of_means(),
         }
         rows = 1 if self.sample is None else len(self.sample.rows)
-        reasons = []
+        reasons, unknown = [], np.isnan(errors["explained_variance_"])
         if float(rows) * len(self.basis) ** 2 * len(self.components) > MOST_PRODUCTS:
             reasons.append("errors of so many directions would take minutes: ask for fewer components")
         else:
             errors["components_"] = self.of_directions()
-        unknown = np.isnan(errors["explained_variance_"])
-        if "components_" in errors:
             unknown |= np.isnan(errors["components_"][:, 0])
         if np.any(unknown):
             reasons.append(too_close(unknown))
@@ -232,11 +209,10 @@ class ComponentErrors:
 
 def too_close(unknown: NDArray[np.bool_]) -> str:
     """Why some components have no standard errors."""
-    which = ", ".join(str(i) for i in np.flatnonzero(unknown)[:10].tolist())
-    more = ", ..." if np.sum(unknown) > 10 else ""
-    one = np.sum(unknown) == 1
+    which, n = ", ".join(map(str, np.flatnonzero(unknown)[:10])), np.sum(unknown)
+    these = f"component{'s' if n > 1 else ''} {which}{', ...' if n > 10 else ''}"
     return (
-        f"component{'' if one else 's'} {which}{more} of {len(unknown)} cannot be distinguished from directions of "
+        f"{these} of {len(unknown)} cannot be distinguished from directions of "
         "nearly the same variance, or from noise: ask for fewer components, or give more rows"
     )
 
@@ -252,29 +228,15 @@ class CompressiveErrors:
     The fit S = V diag(sizes) V' + floor I minimises the sum over j of (omega_j' S omega_j - values_j)^2. A row moves it
     by the least squares solution, in the tangent space of such matrices, of omega_j' dS omega_j = (omega_j . (x -
     mean))^2 - values_j.
-
-    Attributes
-    ----------
-    directions : array (columns, m), omega.
-    components : array (k, columns), V'.
-    sizes : array (k,), variances along the components less the floor.
-    total : variance in all directions.
-    mean, mean_errors : arrays (columns,).
     """
 
-    directions: Double
-    components: Double
-    sizes: Double
+    directions: Double  # (columns, m), omega
+    components: Double  # (k, columns), V'
+    sizes: Double  # (k,), variances along the components less the floor
     floor: float
-    total: float
-    mean: Double
-    mean_errors: Double
-
-    @property
-    def n_tangents(self) -> int:
-        """Degrees of freedom of the fit."""
-        k, d = self.components.shape
-        return int(k * d - k * (k - 1) // 2 + 1)
+    total: float  # variance in all directions
+    mean: Double  # (columns,)
+    mean_errors: Double  # (columns,)
 
     @cached_property
     def _basis(self) -> Double:
@@ -302,8 +264,7 @@ class CompressiveErrors:
         k, d = self.components.shape
         rows = np.sqrt(max(self.floor, 0.0)) * rng.standard_normal((DRAWN_ROWS, d))
         rows += (rng.standard_normal((DRAWN_ROWS, k)) * np.sqrt(self.sizes)) @ self.components
-        shares = np.full(DRAWN_ROWS, 1 / (DRAWN_ROWS * n_rows))
-        return SampledRows(rows + self.mean, shares, shares)
+        return SampledRows.drawn(rows + self.mean, n_rows)
 
     def error_bars(
         self, sample: SampledRows | None, n_rows: float, unbiased: float, rng: np.random.Generator
@@ -311,7 +272,8 @@ class CompressiveErrors:
         """Standard errors of all attributes, with this factor of variances; without a sample, for normal rows."""
         errors = {"mean_": self.mean_errors}
         rows = self.drawn(n_rows, rng) if sample is None else sample
-        m, p = self.directions.shape[1], self.n_tangents
+        m, (k, d) = self.directions.shape[1], self.components.shape
+        p = k * d - k * (k - 1) // 2 + 1  # degrees of freedom of the fit
         if float(m) * p * max(p, len(rows.rows)) > MOST_PRODUCTS:
             return ErrorBars(
                 errors, "errors of components of so many columns would take minutes: ask for fewer components"
@@ -319,13 +281,12 @@ class CompressiveErrors:
         if p > m:
             return ErrorBars(errors, "there are fewer random projections than unknowns: use more of them")
         moves, floor = self._moves(rows.rows)
-        k = len(self.sizes)
         own = moves[:, np.arange(k), np.arange(k)] + floor[:, None]
         errors["explained_variance_"] = np.sqrt(rows.variances(own)) * unbiased
         shares = (self.sizes + self.floor) / self.total
         whole = np.sum((rows.rows - self.mean) ** 2, axis=1)[:, None] - self.total
         errors["explained_variance_ratio_"] = np.sqrt(rows.variances(own - shares * whole)) / self.total
-        gaps = self.sizes[:, None] - np.append(self.sizes, np.zeros(len(self.mean) - k))
+        gaps = self.sizes[:, None] - np.append(self.sizes, np.zeros(d - k))
         gaps[np.arange(k), np.arange(k)] = np.inf
         angles = np.sqrt(rows.variances(moves)) / np.maximum(np.abs(gaps), 1e-300)
         towards = np.sqrt(rows.variances((moves / np.where(gaps == 0, np.inf, gaps)) @ self._basis))

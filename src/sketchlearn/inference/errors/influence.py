@@ -23,6 +23,7 @@ from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import Bounded
 from sketchlearn.inference.calibration import WeightedRows, calibrated, calibration_residuals
+from sketchlearn.inference.decoders.goodness_of_fit import BLOCK, slopes_of_efficient
 from sketchlearn.inference.decoders.refinement import derivatives, scaled_factor
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import Mixture
@@ -41,17 +42,11 @@ class SampledRows:
 
     The mean of a function f with expectation 0 has the variance sum_i shares_i f(row_i)^2. A row of weight w is one
     draw that counts w times: shares contain squared weights.
-
-    Attributes
-    ----------
-    rows : array (rows, columns).
-    shares : array (rows,).
-    parts : array (rows,), the weight of one such draw, relative to all records'.
     """
 
-    rows: Double
-    shares: Double
-    parts: Double
+    rows: Double  # (rows, columns)
+    shares: Double  # (rows,)
+    parts: Double  # (rows,): the weight of one such draw, relative to all records'
 
     @classmethod
     def of(cls, sketch: Sketch) -> SampledRows | None:
@@ -60,21 +55,23 @@ class SampledRows:
         if kept is None or not (len(kept) >= FEWEST_ROWS or (kept.complete and len(kept))):
             return None
         # equal records are one row: the weight of a draw is 1 if all are unweighted, and at most the largest otherwise
-        most = float(heaviest_record(sketch))
-        drawn = np.minimum(kept.units / 2.0**WEIGHT_BITS, most) if is_weighted(sketch) else np.ones(len(kept))
+        most, drawn = float(heaviest_record(sketch)), np.ones(len(kept))
+        if sketch.bits or most > 1:
+            drawn = np.minimum(kept.units / 2.0**WEIGHT_BITS, most)
         operator: Any = sketch.operator
         bounded = operator.part(Bounded)
         rows = kept.rows if bounded is None else bounded.within(kept.rows)
         return cls(rows, kept.weights(count) * drawn / count, drawn / count)
 
+    @classmethod
+    def drawn(cls, rows: Double, n_rows: float) -> SampledRows:
+        """Rows drawn from a distribution, in place of a sample of so many records."""
+        shares = np.full(len(rows), 1 / (len(rows) * n_rows))
+        return cls(rows, shares, shares)
+
     def variances(self, functions: Double) -> Double:
         """Variances of the means of functions, whose values at the rows are given (rows, ...)."""
         return np.asarray(np.tensordot(self.shares, functions**2, axes=1))
-
-
-def is_weighted(sketch: Sketch) -> bool:
-    """Whether records have weights other than 1."""
-    return sketch.bits > 0 or heaviest_record(sketch) > 1
 
 
 def least_rows(sketch: Sketch) -> float:
@@ -101,7 +98,7 @@ def independent_records(sketch: Sketch) -> float:
     """
     ledger = sketch.ledger
     rows = (sketch.unit.rows_per_unit if sketch.unit else None) or (ledger.rows_per_unit if ledger else None) or 1
-    return (effective_records(sketch) or float(sketch.count) / heaviest_record(sketch)) / rows
+    return (effective_records(sketch) or least_rows(sketch)) / rows
 
 
 def hidden_by_noise(target: Target, k: int) -> str:
@@ -148,6 +145,17 @@ class SketchInfluence:
             raise UndeterminedError(UNDETERMINED) from None
         slopes = cho_solve(factor, (weighted * scale).T).T * scale
         return cls(sketch, target, mixture, slopes if directions is None else slopes @ directions.T)
+
+    @classmethod
+    def of_efficient(
+        cls, sketch: Sketch, target: Target, mixture: Mixture, block: int = BLOCK
+    ) -> SketchInfluence | None:
+        """The influence on a mixture that is an efficient estimate; None if it is none."""
+        slopes = slopes_of_efficient(target, mixture, block)
+        if slopes is None:
+            return None
+        check_size(target, mixture)
+        return cls(sketch, target, mixture, slopes)
 
     def errors(self, gradient: Double, density: Mixture, rng: np.random.Generator) -> Double:
         """Standard errors of functions of the coordinates with these gradients, (functions, coordinates).
@@ -211,7 +219,7 @@ PARAMETERS_PER_BLOCK = 512
 def no_rows() -> str:
     """Why the errors of a fit on given rows are not known."""
     return (
-        "the fit is of rows that were given beside the sketch, and it is not known how they were drawn: "
+        "the model was fitted to rows given beside the sketch, and how they were drawn is not known: "
         f"keep rows in the sketch, with {called('design', '...', rows=500)}"
     )
 
@@ -238,10 +246,9 @@ class StandingRows:
 
     def errors(self, influence: Callable[[slice], Double], n: int, rng: np.random.Generator) -> Double:
         """Standard errors of n parameters; `influence` gives the array (rows, parameters) for a slice of them."""
-        found = []
-        for first in range(0, n, PARAMETERS_PER_BLOCK):
-            found.append(self._variances(influence(slice(first, min(first + PARAMETERS_PER_BLOCK, n))), rng))
-        return np.sqrt(np.concatenate(found))
+        firsts = range(0, n, PARAMETERS_PER_BLOCK)
+        blocks = (slice(first, min(first + PARAMETERS_PER_BLOCK, n)) for first in firsts)
+        return np.sqrt(np.concatenate([self._variances(influence(block), rng) for block in blocks]))
 
     def _variances(self, values: Double, rng: np.random.Generator) -> Double:
         weights = self.rows.weights

@@ -10,29 +10,10 @@ from __future__ import annotations
 
 import math
 
-CONFIDENCE = 0.95
+CONFIDENCE, EVERYWHERE_ERROR = 0.95, 0.1
 REGION_WIDTHS = 10  # radius of the region, in widths of the kernel
 UNIFORM_CONSTANT = 128.0  # of proposition 3.15
 SMOOTHNESS = 16.0  # 4 (L + L + 2 L) of the same proposition, for waves with L = 1, per width of the kernel
-
-
-def error_for_pairs(n_frequencies: int) -> float:
-    """The bound on the kernel's error for a pair of records (Hoeffding).
-
-    >>> round(error_for_pairs(738), 3)
-    0.1
-    """
-    return math.sqrt(-2 * math.log((1 - CONFIDENCE) / 2) / n_frequencies)
-
-
-def frequencies_everywhere(error: float, n_features: int) -> int:
-    """The number of frequencies that the known bound needs for all records of a ball at once.
-
-    >>> frequencies_everywhere(0.1, 10)
-    1033116
-    """
-    steps = 1 + 2 * SMOOTHNESS * REGION_WIDTHS / error
-    return math.ceil(UNIFORM_CONSTANT / error**2 * n_features * math.log(steps))
 
 
 def kernel_in_words(n_frequencies: int, n_features: int) -> str:
@@ -40,11 +21,15 @@ def kernel_in_words(n_frequencies: int, n_features: int) -> str:
 
     >>> print(kernel_in_words(1000, 10))
     of two records within 0.086 (Hoeffding, 95 %); of all records within 10 widths at once no useful bound is known: it
-    asks for 1,033,116 frequencies for an error of 0.1
+    needs 1,033,116 frequencies for an error of 0.1
     """
-    pairs = f"of two records within {error_for_pairs(n_frequencies):.2g} (Hoeffding, {100 * CONFIDENCE:.0f} %)"
-    asked = frequencies_everywhere(0.1, n_features)
-    everywhere = f"of all records within {REGION_WIDTHS} widths at once "
-    if n_frequencies >= asked:
-        return f"{pairs}; {everywhere}within 0.1"
-    return f"{pairs}; {everywhere}no useful bound is known: it asks for {asked:,} frequencies for an error of 0.1"
+    for_pairs = math.sqrt(-2 * math.log((1 - CONFIDENCE) / 2) / n_frequencies)
+    steps = 1 + 2 * SMOOTHNESS * REGION_WIDTHS / EVERYWHERE_ERROR
+    needed = math.ceil(UNIFORM_CONSTANT / EVERYWHERE_ERROR**2 * n_features * math.log(steps))
+    everywhere = f"within {EVERYWHERE_ERROR}"
+    if n_frequencies < needed:
+        everywhere = f"no useful bound is known: it needs {needed:,} frequencies for an error of {EVERYWHERE_ERROR}"
+    return (
+        f"of two records within {for_pairs:.2g} (Hoeffding, {100 * CONFIDENCE:.0f} %); of all records within "
+        f"{REGION_WIDTHS} widths at once {everywhere}"
+    )

@@ -23,17 +23,15 @@ from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import called
-from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.errors.values import RowMean
-from sketchlearn.inference.moments import part_of
+from sketchlearn.inference.tilting import Column
 from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.sums import Sketch
 
-LARGEST_SPREAD_RATIO = (
-    1.5  # of all records' variance to the sample's: above it, errors reached 100 deviations (airports)
-)
+#: of all records' variance to the sample's: above it, errors reached 100 deviations (airports)
+LARGEST_SPREAD_RATIO = 1.5
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,13 @@ class BinFunctions:
     shares: Double  # of the records: below, bins, above
 
     @classmethod
-    def of(cls, edges: Double, values: Double | None, shares: Double, points: Double) -> BinFunctions:
-        """The functions of a column with these bins; `values` are its values in them, if known."""
-        middle = (edges[:-1] + edges[1:]) / 2 if values is None else values
+    def of(cls, column: Column, points: Double, unit: float) -> BinFunctions:
+        """The functions of a column, with distances in this unit."""
+        edges, points = column.edges / unit, points / unit
+        middle = (edges[:-1] + edges[1:]) / 2 if column.values is None else column.values / unit
         middle = np.concatenate([edges[:1], middle, edges[-1:]])
         x = middle - edges[0]
-        return cls(edges, np.stack([x, x * x, np.min((middle[:, None] - points) ** 2, axis=1)]), shares)
+        return cls(edges, np.stack([x, x * x, np.min((middle[:, None] - points) ** 2, axis=1)]), column.shares)
 
     def bins(self, column: Double) -> NDArray[np.intp]:
         """The bins of some values."""
@@ -81,38 +80,22 @@ class BinFunctions:
 
 @dataclass(frozen=True)
 class KnownMeans:
-    """Means over all sketched rows, of functions of a row, and the noise in them.
+    """Means over all sketched rows, of functions of a row, and the noise in them."""
 
-    Attributes
-    ----------
-    waves : Fourier features and their means.
-    units : in which distances count, column by column.
-    columns : functions of single columns, where the sketch has histograms.
-    bin_noise : variance of the private noise in each share of a histogram.
-    count_noise : variance of the relative error of the number of records, which sums are divided by.
-    """
-
-    waves: Means
-    units: Double
-    columns: Sequence[BinFunctions] = ()
-    bin_noise: float = 0.0
-    count_noise: float = 0.0
+    waves: Means  # Fourier features and their means
+    units: Double  # in which distances count, column by column
+    columns: Sequence[BinFunctions] = ()  # functions of single columns, where the sketch has histograms
+    bin_noise: float = 0.0  # variance of the private noise in each share of a histogram
+    count_noise: float = 0.0  # variance of the relative error of the number of records, which sums are divided by
 
     @classmethod
     def of(cls, sketch: Sketch, points: Double, units: Double) -> KnownMeans:
         """Those of a sketch; distances in single columns are from the points (k, columns)."""
-        counts, columns, noise = part_of(sketch, Histograms), [], 0.0
-        ledger = sketch.ledger
-        if counts is not None:
-            histograms: Histograms = counts.operator  # type: ignore[assignment]
-            values = histograms.values or (None,) * histograms.n_features
-            shares = histograms.split_columns(np.asarray(counts.mean, np.float64))
-            for j, (edges, known) in enumerate(zip(histograms.edges, values, strict=True)):
-                middle = None if known is None else np.array(known) / units[j]
-                columns.append(BinFunctions.of(np.array(edges) / units[j], middle, shares[j], points[:, j] / units[j]))
-            noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
+        columns, ledger = Column.of(sketch) or [], sketch.ledger
+        functions = [BinFunctions.of(*each) for each in zip(columns, points.T, units, strict=False)]
+        noise = columns[0].noise if columns else 0.0
         count = 0.0 if ledger is None else ledger.count_variance / float(sketch.units) ** 2
-        return cls(Means.of(sketch), units, columns, noise, count)
+        return cls(Means.of(sketch), units, functions, noise, count)
 
     @cached_property
     def values(self) -> Double:
@@ -147,11 +130,10 @@ class KnownMeans:
         """The variance of the noise in a . values, by private release and frequency subsampling."""
         first = len(self.waves.values)
         variance = self.waves.variance * float(a[:first] @ a[:first])
-        if self.bin_noise:
-            for column in self.columns:
-                along = a[first : first + len(column.table)] @ column.table
-                variance += self.bin_noise * float(along @ along)
-                first += len(column.table)
+        for column in self.columns if self.bin_noise else ():
+            along = a[first : first + len(column.table)] @ column.table
+            variance += self.bin_noise * float(along @ along)
+            first += len(column.table)
         return variance + self.count_noise * float(a @ self.values) ** 2
 
 
@@ -169,7 +151,7 @@ LARGEST_TAIL_ERROR = 3.0  # in standard errors: one or two in samples of Gaussia
 
 
 def keep_rows() -> str:
-    """What to do where rows beside the sketch would tell."""
+    """The remedy where a sample of rows would help."""
     return f"keep rows beside the sketch with {called('design', '...', rows=500)}"
 
 
@@ -244,18 +226,17 @@ def estimated_mean(known: KnownMeans, drawn: DrawnRows, values: Double, optimism
     if drawn.given and (doubt := _not_random(features, means, known, drawn)):
         return RowMean(withheld=doubt)
     found = regressed(features[there], means, values[there], spread, stand_for / rest, known)
-    changes = np.zeros(np.sum(there)) if optimism is None else optimism[there]
+    changes = np.zeros(len(spread)) if optimism is None else optimism[there]
     change = float(stand_for @ changes) / rest
     sampling, heavy = _chance(spread * (found.left + changes - change) ** 2)
     if heavy < LEAST_HEAVY_ROWS:
         return RowMean(withheld=_heavy_tail(heavy, drawn))
     variance = sampling + found.noise + change**2  # One fit may be twice as optimistic as others, or not at all.
-    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * np.sqrt(
-        variance
-    ):
-        return RowMean(withheld=f"the sample lacks rows far from the others, which the sketch has: {keep_rows()}")
+    error = float(np.sqrt(variance))
+    if drawn.given and known.relative_error_by_tails(drawn.rows) * values.std() > LARGEST_TAIL_ERROR * error:
+        return RowMean(withheld=f"the sample lacks outlying rows, which the sketch has: {keep_rows()}")
     value = (certain + rest * (found.mean + change)) / drawn.count
-    return RowMean(float(value), float(np.sqrt(variance) * rest / drawn.count))
+    return RowMean(float(value), float(error * rest / drawn.count))
 
 
 def _chance(parts: Double) -> tuple[float, float]:
@@ -270,10 +251,12 @@ def _chance(parts: Double) -> tuple[float, float]:
 
 
 def _heavy_tail(heavy: float, drawn: DrawnRows) -> str:
-    carried = f"about {max(1, round(heavy))} of {len(drawn.rows):,} rows carry what is unsure of it"
     more = f"keep more rows: {called('design', '...', rows=2000)}"
     remedy = f"{keep_rows()}, which prefers rows far away" if drawn.given else more
-    return f"{carried}, and others may be missing: {remedy}"
+    return (
+        f"about {max(1, round(heavy))} of {len(drawn.rows):,} rows account for most of the estimate's variance, and "
+        f"others like them may be missing: {remedy}"
+    )
 
 
 def _not_random(features: Double, means: Double, known: KnownMeans, drawn: DrawnRows) -> str:
@@ -288,10 +271,8 @@ def _not_random(features: Double, means: Double, known: KnownMeans, drawn: Drawn
     gram = scaled.T @ scaled / n if m <= n else scaled @ scaled.T / n
     freedom = m**2 / max(float(np.sum(gram**2)), 1e-300)  # of the waves, which depend on each other
     ratio = float(np.sum(away[:m] ** 2) / max(float(np.sum(chance[:m])), 1e-300))
-    odd = chdtrc(freedom, ratio * freedom) < LEAST_P_VALUE
-    if not odd and not np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:]):
-        return ""
-    return _no_random_sample()
+    odd = chdtrc(freedom, ratio * freedom) < LEAST_P_VALUE or np.any(away[m:] ** 2 > MOST_DEVIATIONS**2 * chance[m:])
+    return _no_random_sample() if odd else ""
 
 
 def regressed(
@@ -386,13 +367,12 @@ Refit = Callable[[WeightedRows], Callable[[Double], Double]]
 
 def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.random.Generator) -> Double:
     """The bias of each row's value because the model was fitted to it, by cross-validation; 0 for certain rows."""
-    there, plain = drawn.open, drawn.copies / drawn.chances
-    calibration_slack = None if sketch.kept is None or drawn.given else sketch.kept.calibration_slack
-    parts = np.where(there, rng.permutation(len(plain)) % PARTS, -1)
-    samples = [_without(drawn, plain, calibration_slack, np.ones(len(plain), bool))]
-    samples += [_without(drawn, plain, calibration_slack, parts != part) for part in range(PARTS)]
-    whole, *others = calibrated(sketch, samples, rng)
-    before, changes = refit(whole)(drawn.rows), np.zeros(len(plain))
+    there = drawn.open
+    slack = None if sketch.kept is None or drawn.given else sketch.kept.calibration_slack
+    parts = np.where(there, rng.permutation(len(there)) % PARTS, -1)
+    # the first sample has all rows, as no part has the number of parts
+    whole, *others = calibrated(sketch, [_without(drawn, slack, parts != part) for part in (PARTS, *range(PARTS))], rng)
+    before, changes = refit(whole)(drawn.rows), np.zeros(len(there))
     for part, sample in enumerate(others):
         own = parts == part
         if np.any(own):
@@ -400,14 +380,10 @@ def fitted_optimism(sketch: Sketch, drawn: DrawnRows, refit: Refit, rng: np.rand
     return changes * 2 / (2 + 1 / (PARTS - 1))
 
 
-def _without(drawn: DrawnRows, plain: Double, calibration_slack: Double | None, left: np.ndarray) -> WeightedRows:
+def _without(drawn: DrawnRows, slack: Double | None, left: np.ndarray) -> WeightedRows:
     """The remaining rows; those that were not certain to be included get the weights of the removed ones."""
-    there = drawn.open
+    there, plain = drawn.open, drawn.copies / drawn.chances
     share = plain[there].sum() / max(float(plain[there & left].sum()), 1e-300)
     weights = np.where(there, plain * share, plain)[left]
-    return WeightedRows(
-        drawn.rows[left],
-        weights / weights.sum(),
-        drawn.copies[left],
-        None if calibration_slack is None else calibration_slack[left],
-    )
+    slack = None if slack is None else slack[left]
+    return WeightedRows(drawn.rows[left], weights / weights.sum(), drawn.copies[left], slack)

@@ -1,4 +1,4 @@
-"""Standard errors of weights, means and covariances of Gaussian mixtures: from the sketch, or from kept rows."""
+"""Standard errors of weights, means and covariances of Gaussian mixtures: from the sketch, or from sampled rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import Parameter
 from sketchlearn.core.messages import counted
 from sketchlearn.inference.decoders.gaussian_mixture import MOST_WHITENED
-from sketchlearn.inference.decoders.goodness_of_fit import free_directions, slopes_of_efficient
+from sketchlearn.inference.decoders.goodness_of_fit import free_directions
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import correlated_errors, derivatives, independent_errors, widths
 from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, characteristic_factors, fourier_part
@@ -145,26 +145,19 @@ class Parameters:
         k, d = mixture.locations.shape
         matrices = {"full": (k, d, d), "tied": (d, d), "known": (d, d), "diag": (k, d), "spherical": (k,)}
         self.shapes = {"weights_": (k,), "means_": (k, d), "covariances_": matrices[covariance_type]}
-        self.known = isinstance(mixture.model, KnownGaussian)
-        gradients = [self.steps.weight_gradients(), self.steps.mean_gradients(unit)]
-        if not self.known:
-            of_matrices = self.steps.covariance_gradients(unit)
-            if covariance_type in ("diag", "spherical"):
-                of_matrices = np.einsum("kiip->kip", of_matrices)
-            gradients.append(of_matrices.mean(axis=1) if covariance_type == "spherical" else of_matrices)
+        of_matrices = self.steps.covariance_gradients(unit)
+        if covariance_type in ("diag", "spherical"):
+            of_matrices = np.einsum("kiip->kip", of_matrices)
+        if covariance_type == "spherical":
+            of_matrices = of_matrices.mean(axis=1)
+        gradients = [self.steps.weight_gradients(), self.steps.mean_gradients(unit), of_matrices]
         self.gradients = np.concatenate([part.reshape(-1, self.steps.n_coordinates) for part in gradients])
 
     def named(self, errors: Double) -> dict[str, Double]:
         """Errors of all parameters, in the order of the gradients, by attribute."""
-        found, first = {}, 0
-        for name, shape in self.shapes.items():
-            if name == "covariances_" and self.known:
-                found[name] = np.zeros(shape)
-                continue
-            size = int(np.prod(shape))
-            found[name] = errors[first : first + size].reshape(shape)
-            first += size
-        return found
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])
+        parts = np.split(errors, ends[:-1])
+        return {name: part.reshape(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
 
 def errors_of_sketch(
@@ -178,20 +171,13 @@ def errors_of_sketch(
     if target.whole and len(target) <= MOST_WHITENED:  # then it is efficient, and its covariance is known
         check_size(target, own)
         jacobian = correlated_errors(target, own)(derivatives(target, own))
-        jacobian = jacobian @ parameters.steps.keeping_sum
-        root = inverse_root(jacobian.T @ jacobian, UNDETERMINED)
-        half = root @ (parameters.gradients @ parameters.steps.keeping_sum).T
         factor = 1 / (target.sampling * independent_records(sketch))  # units, say, are fewer than their records
-        return parameters.named(np.sqrt(factor * np.sum(half**2, axis=0)))
-    slopes = slopes_of_efficient(target, own, MOST_WHITENED)
-    if slopes is not None:
-        check_size(target, own)
-        influence = SketchInfluence(sketch, target, own, slopes)
-        return parameters.named(influence.errors(parameters.gradients, density, rng))
-    p = problem.n_parameters(own)
-    target = target.some(slice(0, max(MOST_WHITENED, 2 * p)))
-    precisions = independent_errors(target)(np.ones(2 * len(target)))[: round(target.n_numbers)] ** 2
-    influence = SketchInfluence.of(sketch, target, own, precisions, parameters.steps.keeping_sum)
+        return parameters.named(np.sqrt(factor * _variances(parameters.steps, jacobian, parameters.gradients)))
+    influence = SketchInfluence.of_efficient(sketch, target, own, MOST_WHITENED)
+    if influence is None:
+        target = target.some(slice(0, max(MOST_WHITENED, 2 * problem.n_parameters(own))))
+        precisions = independent_errors(target)(np.ones(2 * len(target)))[: round(target.n_numbers)] ** 2
+        influence = SketchInfluence.of(sketch, target, own, precisions, parameters.steps.keeping_sum)
     return parameters.named(influence.errors(parameters.gradients, density, rng))
 
 
@@ -210,9 +196,8 @@ def errors_of_likelihood(
             f"components, or another {Parameter('covariance_type')}"
         )
     scores, information = scores_and_information(steps, density, rows, weights)
-    root = inverse_root(
-        information, "the rows hardly determine some parameters of the mixture: ask for fewer components"
-    )
+    reason = "the rows do not determine some parameters of the mixture: ask for fewer components"
+    root = inverse_root(information, reason)
     slopes = root.T @ (root @ parameters.gradients.T)
     return parameters.named(standing.errors(lambda which: scores @ slopes[:, which], slopes.shape[1], rng))
 
@@ -261,8 +246,8 @@ def _check_records(sketch: Sketch, mixture: Mixture) -> None:
 FEWEST_NUMBERS = 3  # of the sketch for each parameter: with fewer, intervals cover too little
 DRAWN_ROWS = 4000
 # 95 % intervals of alphas covered them 88 and 91 times of 100 (60 draws, exact and one-bit).
-NO_ALPHAS = "intervals for alphas_ would cover too rarely: compare the alphas_ of two halves of the rows instead"
-STABLE_ROWS = "for rows of such a mixture; a sketch that keeps rows gives errors for any"
+NO_ALPHAS = "intervals for alphas_ would be too narrow: compare the alphas_ of two halves of the rows instead"
+STABLE_ROWS = "for rows of such a mixture; a sketch that keeps rows gives errors for any distribution"
 
 
 def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.random.Generator) -> ErrorBars:
@@ -278,11 +263,7 @@ def stable_errors(sketch: Sketch, density: Mixture, explained: bool, rng: np.ran
         return ErrorBars(withheld="the sketch has fewer than 3 numbers for each parameter: design it with more")
     if sample is None and not explained:
         return ErrorBars(withheld="the mixture does not fit the sketch: try more components, or keep rows")
-    if sample is None:
-        shares = np.full(DRAWN_ROWS, 1 / (DRAWN_ROWS * least_rows(sketch)))
-        rows = SampledRows(density.sample(DRAWN_ROWS, rng)[0], shares, shares)
-    else:
-        rows = sample
+    rows = sample or SampledRows.drawn(density.sample(DRAWN_ROWS, rng)[0], least_rows(sketch))
     own = replace(
         density,
         locations=(density.locations - target.origin) / target.unit,
@@ -327,15 +308,15 @@ def errors_over_bound(problem: Problem, mixture: Mixture, rng: np.random.Generat
         check_size(target, mixture)
         seen = correlated_errors(target, mixture)(derivatives(target, mixture)) * np.sqrt(target.sampling)
         scores = scores_and_information(steps, mixture, rows, np.full(n, 1 / n))[0] / np.sqrt(n)
-        of_sketch, of_rows = (_variances(steps, part) for part in (seen, scores))
+        of_means = steps.mean_gradients(np.ones(target.n_features)).reshape(-1, steps.n_coordinates)
+        of_sketch, of_rows = (_variances(steps, part, of_means) for part in (seen, scores))
     except UndeterminedError:
         return None
     return max(1.0, float(np.sqrt(np.mean(of_sketch / of_rows))))
 
 
-def _variances(steps: Steps, roots: Double) -> Double:
-    """Variances of the means, where the information is R'R; weights sum to one."""
-    free = steps.keeping_sum
-    roots = roots @ free
-    gradients = steps.mean_gradients(np.ones(steps.mixture.locations.shape[1])).reshape(-1, steps.n_coordinates) @ free
-    return np.asarray(np.sum((inverse_root(roots.T @ roots, UNDETERMINED) @ gradients.T) ** 2, axis=0))
+def _variances(steps: Steps, roots: Double, gradients: Double) -> Double:
+    """Variances of functions with these gradients, where the information is R'R; weights sum to one."""
+    roots = roots @ steps.keeping_sum
+    half = inverse_root(roots.T @ roots, UNDETERMINED) @ (gradients @ steps.keeping_sum).T
+    return np.asarray(np.sum(half**2, axis=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -43,10 +43,10 @@ class ErrorBars:
     def from_json(cls, form: Any) -> Self:
         """Reads a file's; raises `ValueError` if it is malformed."""
         if not isinstance(form, dict) or form.keys() - {"premise"} != {"standard_errors", "withheld"}:
-            raise ValueError("error_bars must say standard_errors and withheld")
+            raise ValueError("error_bars must have the fields standard_errors and withheld")
         withheld, premise, errors = form["withheld"], form.get("premise", ""), form["standard_errors"]
         if not isinstance(withheld, str) or not isinstance(premise, str) or not isinstance(errors, dict):
-            raise ValueError("error_bars: standard_errors must be an object, withheld and premise texts")
+            raise ValueError("error_bars: standard_errors must be an object, and withheld and premise strings")
         return cls({name: _read_errors(name, one) for name, one in errors.items()}, withheld, premise)
 
 
@@ -65,15 +65,15 @@ class RowMean:
     withheld: str = ""
 
     def to_json(self) -> Document:
-        return {"value": self.value, "error": self.error, "withheld": self.withheld}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
         """Reads a file's; raises `ValueError` if it is malformed."""
         if not isinstance(form, dict) or form.keys() != {"value", "error", "withheld"}:
-            raise ValueError("row_mean must say value, error and withheld")
+            raise ValueError("row_mean must have the fields value, error and withheld")
         if not isinstance(form["withheld"], str):
-            raise ValueError("row_mean: withheld must be a text")
+            raise ValueError("row_mean: withheld must be a string")
         if form["value"] is None:
             return cls(withheld=form["withheld"])
         return cls(number("value", form["value"]), number("error", form["error"]), form["withheld"])
