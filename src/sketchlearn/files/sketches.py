@@ -296,7 +296,7 @@ class KnownOperator:
             raise ValueError("the kept rows were chosen by another rule than the operator's")
         rows = None if sketch.kept is None else (sketch.kept.rows, sketch.kept.units)
         batches = {"batches": sketch.batches.to_json(sketch.count)} if sketch.ledger is None else {}
-        origin = {"origin": sketch.operator.origin.value}  # type: ignore[attr-defined]
+        origin = {"origin": sketch.operator.origin.value}
         return pack(sketch.sums, {**sketch.notes(), **batches, **origin}, rows)
 
     @loading(limited=False)

@@ -74,25 +74,6 @@ class Spent:
         return f"epsilon {self.epsilon:.4g}{delta} in {self.releases:,} releases"
 
 
-@dataclass(frozen=True)
-class Limit:
-    """The most that releases may spend; None where there is no limit."""
-
-    epsilon: float | None
-    delta: float | None
-
-    def __post_init__(self) -> None:
-        if self.epsilon is not None:
-            positive("epsilon", self.epsilon)
-        if self.delta is not None:
-            number("delta", self.delta)
-
-    def may_become(self, other: Limit) -> bool:
-        """Whether another limit is nowhere larger."""
-        pairs = ((self.epsilon, other.epsilon), (self.delta, other.delta))
-        return all(own is None or (new is not None and new <= own) for own, new in pairs)
-
-
 class Budget:
     """What may be spent on releases of some records, kept in a file that all processes share.
 
@@ -120,6 +101,8 @@ class Budget:
         Add up only releases that share a batch of rows, by the batch ids of their sketches: one file for the releases
         of many data sets, and `epsilon` is the limit of those that are booked now. By default all releases of the file
         add up, whatever they are of.
+    planned : bool, default=False
+        Make the file with the first booking only, so that a release that is refused leaves none.
 
     Examples
     --------
@@ -142,71 +125,50 @@ class Budget:
         *,
         witness: str | os.PathLike[str] | None = None,
         by_batch: bool = False,
-    ) -> None:
-        self._declare(path, epsilon, delta, neighbors, witness=witness, by_batch=by_batch)
-        self._make_file()
-
-    @classmethod
-    def planned(cls, *arguments: Any, **options: Any) -> Budget:
-        """The same budget, whose file is made by its first booking: a release that is refused leaves none."""
-        self = object.__new__(cls)
-        self._declare(*arguments, **options)
-        if self._file.exists():
-            self._agree()
-        else:
-            self._state = "planned"
-        return self
-
-    def _make_file(self) -> None:
-        self._state = "new"
-        with self._transaction():
-            pass
-        self._agree()
-
-    def _declare(
-        self,
-        path: Any,
-        epsilon: Any = None,
-        delta: Any = None,
-        neighbors: str = ADD_REMOVE,
-        *,
-        witness: Any = None,
-        by_batch: bool = False,
+        planned: bool = False,
     ) -> None:
         self.path = Path(path)
         self._file = self.path.resolve()  # whatever becomes of links and of the working directory
         self._witness = None if witness is None else Path(witness).resolve()
-        self._by_batch = truth("by_batch", by_batch)
-        self._state, self._unconfirmed = "new", dict[str, Any]()
-        self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
-        self.delta = None if delta is None else number("delta", delta)
+        self.by_batch = truth("by_batch", by_batch)
+        self._unconfirmed = dict[str, Any]()
+        self.epsilon, self.delta = _limit(epsilon, delta)
         self.neighbors = check_neighbors(neighbors)
         if not 0 <= (self.delta or 0.0) < 1:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
+        self._state = "planned"
+        if not planned or self._file.exists():
+            self._agree()
+
+    @classmethod
+    def planned(cls, *arguments: Any, **options: Any) -> Budget:
+        """The same as `Budget(..., planned=True)`."""
+        return cls(*arguments, **options, planned=True)
 
     def _agree(self) -> None:
-        """Reads the limit of the file, and writes a lower one to it."""
-        asked = (self.epsilon, self.delta)
+        """Makes the file if there is none, reads its limit, and writes a lower one to it."""
+        self._state, asked = "new", (self.epsilon, self.delta)
         with self._transaction() as database:
             entries = self._entries(database)
             found = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
             lowered = [entry["limit"] for entry in entries if "limit" in entry]
-            known = Limit(**lowered[-1]) if lowered else Limit(*found[:2])
+            known = _limit(**lowered[-1]) if lowered else _limit(*found[:2])
             neighbors, self.neighbors, self._state = self.neighbors, found[2], "there"
-            self._by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
-            if self._by_batch and neighbors == self.neighbors:
+            self.by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
+            if self.by_batch and neighbors == self.neighbors:
                 return
-            self.epsilon, self.delta = known.epsilon, known.delta
+            self.epsilon, self.delta = known
             if asked == (None, None):
                 return
-            epsilon, delta = asked
-            new = Limit(known.epsilon if epsilon is None else epsilon, known.delta if delta is None else delta)
-            if neighbors != self.neighbors or not known.may_become(new):
-                own = f"epsilon {known.epsilon}, delta {known.delta}, {self.neighbors}"
+            new = tuple(old if limit is None else limit for old, limit in zip(known, asked, strict=True))
+            pairs = zip(known, new, strict=True)
+            raised = any(limit > old for old, limit in pairs if old is not None and limit is not None)
+            if neighbors != self.neighbors or raised:
+                own = f"epsilon {self.epsilon}, delta {self.delta}, {self.neighbors}"
                 raise BudgetError(f"{self.path} is a budget of {own}: limits are lowered, never raised or changed")
             if new != known:
-                self._append(database, {"limit": {"epsilon": new.epsilon, "delta": new.delta}})
-                self.epsilon, self.delta = new.epsilon, new.delta
+                self._append(database, {"limit": dict(zip(("epsilon", "delta"), new, strict=True))})
+                self.epsilon, self.delta = new
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None) -> Budget:
@@ -214,11 +176,6 @@ class Budget:
         if not Path(path).exists() or not os.path.getsize(path):
             raise FileNotFoundError(f"there is no budget {os.fspath(path)}: make it with Budget(path, epsilon=...)")
         return cls(path, witness=witness)
-
-    @property
-    def by_batch(self) -> bool:
-        """Whether limits hold for each batch of rows, and not for all releases together."""
-        return self._by_batch
 
     @property
     def spent(self) -> Spent:
@@ -253,7 +210,7 @@ class Budget:
         """Books a release of these batches, or refuses it with a message that says what is left."""
         if ledger.releases != 1:
             raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
-        if ledger.neighbors != self.neighbors and not self._by_batch:
+        if ledger.neighbors != self.neighbors and not self.by_batch:
             raise BudgetError(_other_neighbors("the budget is", self.neighbors, ledger.neighbors))
         entry: dict[str, Any] = {
             "mechanism": ledger.mechanism,
@@ -264,14 +221,14 @@ class Budget:
         batches = Batches(most=2) if batches is None else batches  # of unknown records
         if self._state == "planned":
             self._require_room(entry, [], ledger)
-            self._make_file()
+            self._agree()
         with self._transaction() as database:
             entries = _releases(self._entries(database))
             names = _names(database, batches)
-            for of_a_record in self._linked(entries, names, batches) if self._by_batch else [entries]:
+            for of_a_record in self._linked(entries, names, batches) if self.by_batch else [entries]:
                 self._require_room(entry, of_a_record, ledger)
             limits = {"most": self.epsilon, "most_delta": self.delta}
-            own = {**limits, "neighbors": ledger.neighbors} if self._by_batch else {}
+            own = {**limits, "neighbors": ledger.neighbors} if self.by_batch else {}
             self._append(database, {**entry, **own, "batches": names})
 
     def _require_room(self, entry: dict[str, Any], entries: list[dict[str, Any]], ledger: Ledger) -> None:
@@ -316,13 +273,12 @@ class Budget:
 
     def _append(self, database: sqlite3.Connection, entry: dict[str, Any]) -> None:
         """Adds an entry to the log, and to the witness, which is told once more when the entry is on disk."""
-        last = database.execute("SELECT digest FROM releases ORDER BY id DESC LIMIT 1").fetchone()
+        n_entries, previous = _SEEN[self._file]  # just read in this transaction
         text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **entry}, sort_keys=True)
-        previous = last[0] if last else START
-        values = (text, previous, link(previous, text))
+        digest = link(previous, text)
+        values = (text, previous, digest)
         database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
-        count = database.execute("SELECT count(*) FROM releases").fetchone()[0]
-        self._unconfirmed = {"entries": count, "digest": values[2], "before": previous}
+        self._unconfirmed = {"entries": n_entries + 1, "digest": digest, "before": previous}
         self._tell_witness(on_disk=False)
 
     def _tell_witness(self, *, on_disk: bool) -> None:
@@ -399,10 +355,10 @@ class Budget:
                 try:
                     for statement in _TABLES.split(";\n"):
                         database.execute(statement)
-                    limits = (*((None, None) if self._by_batch else (self.epsilon, self.delta)), self.neighbors)
+                    limits = (*((None, None) if self.by_batch else (self.epsilon, self.delta)), self.neighbors)
                     before = database.execute("SELECT count(*) FROM budget").fetchone()[0]  # of an earlier version
                     database.execute("INSERT OR IGNORE INTO budget VALUES (1, ?, ?, ?)", limits)
-                    accounts = (int(self._by_batch and not before), secrets.token_bytes(32))
+                    accounts = (int(self.by_batch and not before), secrets.token_bytes(32))
                     database.execute("INSERT OR IGNORE INTO accounts VALUES (1, ?, ?)", accounts)
                     yield database
                 except BaseException:
@@ -440,6 +396,11 @@ def personal_budget(epsilon: float | None = None) -> Budget:
     return Budget.planned(state / "budgets.sqlite", limit, witness=settings / "budgets.witness", by_batch=True)
 
 
+def _limit(epsilon: float | None, delta: float | None) -> tuple[float | None, float | None]:
+    """The most that releases may spend; None where there is no limit."""
+    return None if epsilon is None else positive("epsilon", epsilon), None if delta is None else number("delta", delta)
+
+
 def _given(limits: list[float | None]) -> list[float]:
     return [limit for limit in limits if limit is not None]
 
@@ -469,9 +430,11 @@ def _entry(text: str) -> dict[str, Any]:
     try:
         entry: dict[str, Any] = json.loads(text)
         if "limit" in entry:
-            Limit(**entry["limit"])
+            _limit(**entry["limit"])
             return entry
-        entry["batches"] = _texts(entry.get("batches"))
+        names = entry.setdefault("batches", None)
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("the batches of an entry must be a list of names")
         if entry.get("most") is not None:
             positive("most", entry["most"])
         if entry.get("most_delta") is not None:
@@ -484,9 +447,3 @@ def _entry(text: str) -> dict[str, Any]:
     if not sound:
         raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
     return entry
-
-
-def _texts(names: Any) -> list[str] | None:
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError("the batches of an entry must be a list of names")
-    return names

@@ -55,9 +55,6 @@ class SelectedClasses:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __contains__(self, label: Any) -> bool:
-        return label in self.labels
-
 
 def select_classes(
     classes: Mapping[Any, Sketch | int],
@@ -131,25 +128,10 @@ def select_classes(
         selections=(SelectionCost(secrets.token_hex(8), epsilon, delta),),
     )
     budgets = [budget] if isinstance(budget, Budget) else list(budget or ())
-    ledger = RELEASED.note(partial(_booked_everywhere, ledger, already, budgets, batches), batches, content)
-    return SelectedClasses(_passing(counts, scale, threshold), ledger)
-
-
-def _booked_everywhere(
-    ledger: Ledger, earlier: Ledger | None, budgets: list[Budget], batches: Batches, spent: Ledger | None
-) -> Ledger:
-    """What is spent after the selection, booked in all budgets; if one refuses, others may have booked too much."""
-    after = booked(ledger, earlier, budgets[0] if budgets else None, batches, spent)
-    for budget in budgets[1:]:
-        budget.reserve(ledger, batches)
-    return after
-
-
-def _passing(counts: dict[Any, int], scale: float, threshold: int) -> tuple[Any, ...]:
-    """The labels whose counts, with noise, reach the threshold, in an order that they alone decide."""
+    ledger = RELEASED.note(partial(booked, ledger, already, budgets, batches), batches, content)
     labels = list(counts)
     noisy = _measurement(scale, threshold)(dict(enumerate(counts.values())))
-    return tuple(sorted(labels[i] for i in noisy))
+    return SelectedClasses(tuple(sorted(labels[i] for i in noisy)), ledger)  # in an order that the labels alone decide
 
 
 def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[float, int]:

@@ -136,7 +136,7 @@ def forecast(
     sketch = sketched if isinstance(sketched, Sketch) else None
     if sketch is None and not isinstance(sketched, Operator):
         raise TypeError(f"forecast takes an operator or an exact sketch, not {type(sketched).__name__}")
-    operator = releasable(sketch or Sketch(sketched))  # type: ignore[arg-type]
+    operator = releasable(sketch or Sketch(sketched))
     plan = plan_noise(
         operator,
         epsilon=epsilon,

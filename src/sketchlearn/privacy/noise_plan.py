@@ -96,7 +96,12 @@ def plan_noise(
     ([2], [4.0, 2.0])
     """
     epsilon, delta = checked_budget(epsilon, delta)
-    mechanism = _mechanism(epsilon, delta, parties)
+    if parties is not None and delta:
+        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
+        raise InvalidValueError("distributed noise is Laplace noise, which needs no delta", remedy)
+    mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    if parties is not None:
+        mechanism = DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
     most = times if unit is None else max(times, unit.rows_per_unit)
     bounds = [sensitivity(part, neighbors).counted(most) for part in operator.side_by_side]
     split = split_budget(operator.side_by_side, count_share, shares)
@@ -198,12 +203,3 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
         return [1 / len(parts)] * len(parts)
     rest = 1 - sum(fixed[kind] for kind in set(kinds) if kind is not None)
     return [(rest if kind is None else fixed[kind]) / kinds.count(kind) for kind in kinds]
-
-
-def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
-    if parties is None:
-        return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
-    if delta:
-        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
-        raise InvalidValueError("distributed noise is Laplace noise, which needs no delta", remedy)
-    return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))

@@ -105,7 +105,7 @@ def privatize(
         # nobody is in an empty sketch: another one, of the same id, is not released again
         batches = sketch.batches if sketch.units else Batches.at_random()
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
-        book = partial(booked, ledger, earlier, budget, batches, others=others)
+        book = partial(booked, ledger, earlier, [] if budget is None else [budget], batches, others=others)
         ledger = RELEASED.note(book, batches, content)
     else:
         ledger = ledger.after(earlier)
@@ -160,7 +160,7 @@ def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> R
 def booked(
     ledger: Ledger,
     earlier: Ledger | None,
-    budget: Budget | None,
+    budgets: list[Budget],
     batches: Batches,
     spent: Ledger | None,
     *,
@@ -168,11 +168,12 @@ def booked(
 ) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records.
 
-    `others` says that `earlier` is of other releases than those, even if it is equal.
+    It is booked in all budgets; if one refuses, those before have booked too much. `others` says that `earlier` is of
+    other releases than those, even if it is equal.
     """
     if spent is not None and (others or earlier != spent):
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
-        if budget is None and (earlier is None or not earlier.covers(spent)):
+        if not budgets and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
             paid = either(
                 "pass already= that release, or a budget, and both are paid",
@@ -182,14 +183,14 @@ def booked(
             raise InvalidValueError(said, f"{paid}; if they are other rows of equal values, sketch them with {named}")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
     after = ledger.after(earlier)
-    if budget is None:
+    if not budgets:
         warn_caller_once(
             "no budget",
             "nobody keeps count of what releases of these records spend together: "
             + either("pass budget=skl.privacy.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
             + " to have it booked and limited",
         )
-    else:
+    for budget in budgets:
         budget.reserve(ledger, batches)  # the last step that may refuse
     return after
 
@@ -205,13 +206,11 @@ def releasable(sketch: Sketch) -> Operator:
         raise ValueError(f"the sketch has {weights}, and the bounds are for rows of weight 1: sketch without weights")
     if sketch.skipped:
         raise ValueError("files were skipped, and one record may have been the reason: sketch without skipping any")
-    operator = sketch.operator
-    assert isinstance(operator, Operator)
+    operator: Operator = sketch.operator
     for leaf in operator.leaves(sketch):
-        part: Any = leaf.operator
-        if part.data_dependent_errors:
+        if leaf.operator.data_dependent_errors:
             raise InvalidValueError(
-                f"a {type(part).__name__} that refuses rows outside its bound tells that there are none",
+                f"a {type(leaf.operator).__name__} that refuses rows outside its bound tells that there are none",
                 either(
                     "make it with outside='clip', and a bound and center that were not taken from the rows; a class of "
                     "your own that takes every finite row says so by data_dependent_errors = False",

@@ -213,11 +213,6 @@ class Session:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds rows and is not copied: send releases")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()
-
-    __copy__ = __reduce__
-
 
 def _checked_bounds(bounds: Bounds) -> tuple[tuple[str, ...] | None, Bounds]:
     """Names of columns, if bounds are given by column, and the bounds as a pair of lists."""

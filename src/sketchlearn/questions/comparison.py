@@ -276,7 +276,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
         together = effective_count(a, b)
         private = (Released.of(a) + Released.of(b)).times(together)
         # Laplace noise that is large in one sketch is large in the mean of both, too: weights come from the density
-        mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
+        mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)
         weights = frequency_weights(mean, pooled, noise, private)
         squares = np.abs(a.mean - b.mean) ** 2
         statistic = together * float(weights @ squares)
@@ -336,7 +336,7 @@ def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
     if histograms[0] is None or histograms[1] is None:
         return {}
     found = {}
-    for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
+    for column in range(len(histograms[0].operator.edges)):
         before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms if part is not None)
         if before is not None and after is not None and min(before[1], after[1]) > 0:
             found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))

@@ -322,7 +322,7 @@ def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
 def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
     """The explanation of exact steps from a pilot: the last gain, and whether the records resemble its sample."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
-    centers, columns = model.centers_of_parts, sketch.operator.columns  # type: ignore[attr-defined]
+    centers, columns = model.centers_of_parts, sketch.operator.columns
     k, d = centers.shape
     figures, doubts = {}, list(step.doubts)
     sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []

@@ -211,14 +211,15 @@ class Batches:
         if self.partial and len(self.times) == 1:
             hidden = replace(self, times={}, equal={}, partial=False, unnamed=self._left(count), most=self.largest)
             return hidden.to_json(count)
-        unnamed = self.unnamed or (self._left(count) if self.partial else 0)
-        form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
-        more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
-        more |= {"partial": True} if self.partial else {}
-        more |= {"unnamed": unnamed} if unnamed else {}
-        more |= {"most": self.most} if self.most > 1 else {}
-        more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
-        return {**form, **more}
+        times, equal = ({f"{k:016x}": n for k, n in sorted(of.items())} for of in (self.times, self.equal))
+        notes = {
+            "below": f"{self.below:016x}" if self.below < _END else None,
+            "partial": self.partial,
+            "unnamed": self.unnamed or (self._left(count) if self.partial else 0),
+            "most": self.most if self.most > 1 else None,
+            "equal": equal,
+        }
+        return {**times, **{name: note for name, note in notes.items() if note}}
 
     @classmethod
     def from_json(cls, form: Any) -> Batches:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -100,6 +100,21 @@ _CHOICES = {
 }
 
 
+def _size(name: str, x: Any) -> float:
+    size = number(name, x)
+    if size < 0:
+        raise ValueError(f"{name} must not be negative, not {size!r}")
+    return size
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("epsilon", "rho"), positive),
+    **dict.fromkeys(("delta", "count_share"), number),
+    **dict.fromkeys(("sum_scale", "count_scale", "sum_variance", "count_variance"), _size),
+    **dict.fromkeys(("parties", "releases"), whole),
+    "sensitivity": partial(whole, least=0, most=LARGEST_SENSITIVITY),
+    "private": truth,
+}
 _LARGEST = ("sensitivity", "sum_scale", "count_scale", "count_share")  # of several releases, the largest is told
 
 
@@ -112,8 +127,8 @@ class PartNoise(Value):
     variance: float
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "scale", "variance")
-        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY))
+        self._set(sensitivity=_CHECKS["sensitivity"]("sensitivity", self.sensitivity))
+        self._set(scale=_size("scale", self.scale), variance=_size("variance", self.variance))
 
     def merged(self, other: PartNoise) -> PartNoise:
         """The noise of the sum of two such parts."""
@@ -200,28 +215,18 @@ class Ledger(Value):
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(getattr(self, name))}")
         if self.sample not in (None, ASSUMED):
             raise ValueError(f"sample must be {ASSUMED} or left out, not {shortened(self.sample)}")
-        _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
-        delta, share = number("delta", self.delta), number("count_share", self.count_share)
-        if not 0 <= delta <= 1 or not 0 <= share < 1:
+        for name, check in _CHECKS.items():
+            if (value := getattr(self, name)) is not None or name not in self._omitted:
+                self._set(**{name: check(name, value)})
+        if not 0 <= self.delta <= 1 or not 0 <= self.count_share < 1:
             raise ValueError("delta and the share of the count must be numbers from 0 to 1")
         parts = self.parts or ()
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be the noise of each part")
         _check_selections(self)
-        rows_alone = self.unit is None and self.rows_per_unit is None
-        protected = None if rows_alone else PrivacyUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
-        self._set(
-            epsilon=positive("epsilon", self.epsilon),
-            delta=delta,
-            count_share=share,
-            sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
-            rho=None if self.rho is None else positive("rho", self.rho),
-            parties=None if self.parties is None else whole("parties", self.parties),
-            shares=None if self.parties is None else whole("shares", self.shares),
-            rows_per_unit=None if protected is None else protected.rows_per_unit,
-            private=truth("private", self.private),
-            releases=whole("releases", self.releases),
-        )
+        if self.unit is not None or self.rows_per_unit is not None:
+            self._set(rows_per_unit=PrivacyUnit(self.unit, self.rows_per_unit).rows_per_unit)  # type: ignore[arg-type]
+        self._set(shares=None if self.parties is None else whole("shares", self.shares))
 
     def of_part(self, index: int) -> Ledger:
         """The ledger of one part of a concatenated sketch: the same guarantee, the part's own noise."""
@@ -250,12 +255,17 @@ class Ledger(Value):
         rho = None
         if self.rho is not None and other.rho is not None:
             rho = composed(self.rho, other.rho)
-            epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
-        return Ledger(
+            if overlapping:
+                epsilon = min(epsilon, max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300))
+        selections, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
+        # of disjoint records, the sum pays for the selections that both have paid for
+        kept = selections | others if overlapping else (cost for cost in selections if cost in others)
+        rows = self.rows_per_unit or 0, other.rows_per_unit or 0
+        return replace(
+            self,
             mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
             epsilon=epsilon,
             delta=delta,
-            neighbors=self.neighbors,
             **{name: max(getattr(self, name), getattr(other, name)) for name in _LARGEST},
             sum_variance=self.sum_variance + other.sum_variance,
             count_variance=self.count_variance + other.count_variance,
@@ -267,9 +277,8 @@ class Ledger(Value):
             rho=rho,
             parties=self.parties if in_shares else None,
             shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
-            selections=self._selections_with(other, overlapping=overlapping),
-            unit=self.unit,
-            rows_per_unit=self._rows_with(other, overlapping=overlapping),
+            selections=tuple(kept) or None,
+            rows_per_unit=(sum(rows) if overlapping else max(rows)) or None,
             sample=self.sample or other.sample,
         )
 
@@ -281,21 +290,9 @@ class Ledger(Value):
         sums, count = n * self.sum_variance, n * self.count_variance
         return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
 
-    def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
-        """Selections that the sum pays for: of disjoint records, those that both have paid for."""
-        own, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
-        return tuple(own | others if overlapping else (cost for cost in own if cost in others)) or None
-
     def includes(self, selection: Ledger) -> bool:
         """Whether what was spent includes a selection of names of classes, whose ledger is given."""
         return set(selection.selections or ()) <= set(self.selections or ())
-
-    def _rows_with(self, other: Ledger, *, overlapping: bool) -> int | None:
-        """How many rows of one unit are in the sum."""
-        if self.rows_per_unit is None or other.rows_per_unit is None:
-            return None
-        rows = (self.rows_per_unit, other.rows_per_unit)
-        return sum(rows) if overlapping else max(rows)
 
     def after(self, earlier: Ledger | None) -> Ledger:
         """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
@@ -377,10 +374,6 @@ def check_neighbors(neighbors: Any) -> str:
     return str(neighbors)
 
 
-def _epsilon_of(rho: float, delta: float) -> float:
-    return max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300)
-
-
 def _added(a: float, b: float) -> float:
     """The sum, never rounded down: a guarantee must not shrink."""
     if math.isinf(a + b):
@@ -408,11 +401,3 @@ def _check_selections(ledger: Ledger) -> None:
     for name in ("epsilon", "delta"):
         if sum(Fraction(getattr(cost, name)) for cost in costs) > Fraction(number(name, getattr(ledger, name))):
             raise ValueError(f"selections of names of classes cannot cost more {name} than the ledger has")
-
-
-def _check_sizes(value: Any, *names: str) -> None:
-    for name in names:
-        size = number(name, getattr(value, name))
-        if size < 0:
-            raise ValueError(f"{name} must not be negative, not {size!r}")
-        object.__setattr__(value, name, size)

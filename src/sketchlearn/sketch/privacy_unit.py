@@ -21,9 +21,8 @@ class PrivacyUnit:
 
     Examples
     --------
-    >>> patients = PrivacyUnit("patient_id", 5)
-    >>> str(patients), patients.with_other(patients, disjoint=False).rows_per_unit
-    ('at most 5 rows of each patient_id', 10)
+    >>> str(PrivacyUnit("patient_id", 5))
+    'at most 5 rows of each patient_id'
     """
 
     name: str
@@ -34,15 +33,6 @@ class PrivacyUnit:
             raise ValueError(f"the name of a unit must be text, not {shortened(self.name)}")
         check_names("a unit", (self.name,))
         object.__setattr__(self, "rows_per_unit", whole("rows_per_unit", self.rows_per_unit))
-
-    def with_other(self, other: PrivacyUnit, *, disjoint: bool) -> PrivacyUnit:
-        """That of a sum: a unit may have rows in both sketches, unless the caller knows that none has."""
-        if self.name != other.name:
-            raise ValueError(
-                f"the sketches protect different units ({self.name} and {other.name}): sketch both by the same one"
-            )
-        rows = (self.rows_per_unit, other.rows_per_unit)
-        return replace(self, rows_per_unit=max(rows) if disjoint else sum(rows))
 
     def to_json(self) -> dict[str, Any]:
         """As the header of a file says it."""
@@ -60,9 +50,16 @@ class PrivacyUnit:
 def unit_of_sum(
     a: PrivacyUnit | None, b: PrivacyUnit | None, *, rows_without_unit: bool, disjoint: bool
 ) -> PrivacyUnit | None:
-    """The note of a sum; refused, if `rows_without_unit` are added to rows of units."""
+    """The note of a sum. A unit may have rows in both sketches, unless they are `disjoint`.
+
+    It is refused to add `rows_without_unit` to rows of units.
+    """
     if a is not None and b is not None:
-        return a.with_other(b, disjoint=disjoint)
+        if a.name != b.name:
+            both = f"{a.name} and {b.name}"
+            raise ValueError(f"the sketches protect different units ({both}): sketch both by the same one")
+        rows = (a.rows_per_unit, b.rows_per_unit)
+        return replace(a, rows_per_unit=max(rows) if disjoint else sum(rows))
     found = b if a is None else a
     if found is not None and rows_without_unit:
         raise InvalidValueError(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.batches import RELEASED, Batches, digest_of
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.priority_sample import Keeping, KeptRows, checked_rows
+from sketchlearn.sketch.priority_sample import KeptRows, checked_rows
 from sketchlearn.sketch.privacy_unit import PrivacyUnit, unit_of_sum
 
 LARGEST_INTEGER = 2**63 - 1
@@ -80,7 +79,14 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
         raise ValueError("the private sketches share a batch of rows: their records are not disjoint")
     if not (a.lacking or b.lacking):
         return a.merged(b, overlapping=overlapping is not False)
-    _check_shares(a, b)
+    if a.parties != b.parties:
+        wanted = a.parties if a.lacking else b.parties
+        raise ValueError(
+            f"a share of noise is private only in a sum of {wanted:,} such shares: add those first, then other sketches"
+        )
+    own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
+    if own != others:
+        raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
     if shared:
         raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
     if overlapping is None and a.unit is not None:
@@ -92,18 +98,6 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
         )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))
-
-
-def _check_shares(a: Ledger, b: Ledger) -> None:
-    """Refuses sums of shares that are not of the same noise, which would not be the noise of one release."""
-    if a.parties != b.parties:
-        wanted = a.parties if a.lacking else b.parties
-        raise ValueError(
-            f"a share of noise is private only in a sum of {wanted:,} such shares: add those first, then other sketches"
-        )
-    own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
-    if own != others:
-        raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
 
 
 def require_enough_shares(ledger: Ledger | None) -> None:
@@ -133,29 +127,6 @@ def warn_of_few_records(count: float) -> None:
 def heaviest_record(sketch: Sketch) -> int:
     """The most that one record counts."""
     return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
-
-
-class SketchOperator(Protocol):
-    """What a sketch needs of its operator, which is a value that compares with ==."""
-
-    @property
-    def n_sums(self) -> int: ...
-    @property
-    def identity(self) -> str: ...
-    @property
-    def largest_contribution(self) -> int: ...
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
-    @property
-    def keeping(self) -> Keeping | None: ...
-    def without_keeping(self) -> Any: ...
-    def with_worse_origin(self, other: Any) -> Any: ...
-    @property
-    def sketch(self) -> Callable[..., Any]: ...
-    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
-    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Any: ...
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def leaves(self, sketch: Any) -> list[Any]: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,7 +164,7 @@ class Sketch:
     """
 
     __hash__ = None  # type: ignore[assignment]
-    operator: SketchOperator
+    operator: Any  # an Operator; features may use sketches, and not the other way round
     sums: NDArray[np.int64] = None  # type: ignore[assignment]
     units: int = 0
     bits: int = 0
@@ -261,7 +232,7 @@ class Sketch:
         require_enough_shares(self.ledger)
         if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
-        return self.operator.mean_of(self.sums / self.units)
+        return np.asarray(self.operator.mean_of(self.sums / self.units))
 
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means, over all features; of Fourier features alone, it estimates the
@@ -278,7 +249,7 @@ class Sketch:
         return twin
 
     def of_same_records(
-        self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
+        self, operator: Any, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
         """Other sums of the same records: a release of either sketch counts for both."""
         if ledger is not None:
@@ -427,8 +398,9 @@ class Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
         if self.ledger is not None or other.ledger is not None:
             return self._combine_private(other, sign, overlapping)
+        here, there = self.batches, other.batches
         distinct = distinct or (not overlapping and self.may_equal(other))
-        shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
+        shared = here.shared(there) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
             twice = either("use a.merged(b, overlapping=True)", "give --overlapping")
@@ -437,7 +409,8 @@ class Sketch:
                 f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
                 f"if it shall count twice, {twice}; if they are other rows of equal values, sketch them with {named}"
             )
-        if sign > 0 and overlapping is None and not distinct and self._may_share(other):
+        may_share = here.may_be_within(there, other.count) or there.may_be_within(here, self.count)
+        if sign > 0 and overlapping is None and not distinct and may_share:
             disjoint = either("a.merged(b, overlapping=False)", "--disjoint")
             raise InvalidValueError(
                 "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
@@ -459,15 +432,13 @@ class Sketch:
             if self.operator.why_impossible(sums, count) or too_few_rows:
                 raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
-        clipped = max(0, self.clipped + sign * other.clipped)
-        heaviest = max(self.heaviest, other.heaviest)
+        clipped, heaviest = max(0, self.clipped + sign * other.clipped), max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
-        distinct = distinct and sign > 0
-        batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True, distinct=distinct)
+        batches = here.combined(there, sign, overlapping=overlapping is True, distinct=distinct and sign > 0)
         if sign < 0 and other.units:
             sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
             lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
-            batches = batches.having_lost(*lost, self.batches, other.batches)
+            batches = batches.having_lost(*lost, here, there)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
     def may_equal(self, other: Sketch) -> bool:
@@ -475,18 +446,13 @@ class Sketch:
         fewest = min(self.count, other.count)
         return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
 
-    def _may_share(self, other: Sketch) -> bool:
-        """Whether one of them has a batch without an id that may be in the other."""
-        a, b = self.batches, other.batches
-        return a.may_be_within(b, other.count) or b.may_be_within(a, self.count)
-
     def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> PrivacyUnit | None:
         """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
         rows_without_unit = any(s.unit is None and s.units for s in (self, other))
         found = unit_of_sum(self.unit, other.unit, rows_without_unit=rows_without_unit, disjoint=disjoint)
         return self.unit if sign < 0 and self.unit and other.batches.within(self.batches) else found
 
-    def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
+    def _rows_with(self, other: Sketch, sign: int) -> tuple[Any, KeptRows | None]:
         """The operator and the priority sample of a sum or difference: none, where only one side has one."""
         if self.kept is not None and other.kept is not None and self.kept.rule == other.kept.rule:
             return self.operator, self.kept.combined(other.kept, sign)
@@ -621,7 +587,7 @@ class Release(Sketch):
 
     def __init__(
         self,
-        operator: SketchOperator,
+        operator: Any,
         sums: NDArray[np.int64],
         units: int,
         ledger: Ledger,

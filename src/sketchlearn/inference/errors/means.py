@@ -104,7 +104,7 @@ class KnownMeans:
         counts, columns, noise = part_of(sketch, Histograms), [], 0.0
         ledger = sketch.ledger
         if counts is not None:
-            histograms: Histograms = counts.operator  # type: ignore[assignment]
+            histograms: Histograms = counts.operator
             values = histograms.values or (None,) * histograms.n_features
             shares = histograms.split_columns(np.asarray(counts.mean, np.float64))
             for j, (edges, known) in enumerate(zip(histograms.edges, values, strict=True)):
