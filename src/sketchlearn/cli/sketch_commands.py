@@ -90,9 +90,7 @@ def sketch(
     check_paths([*paths, design, key], [output], json=json)
     signing = signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    reading = Reading(
-        n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **tables.arguments()
-    )
+    reading = Reading(jobs, device, skip_bad, folder, checkpoint_every, tables.arguments())
     shown = sys.stderr.isatty() if progress is None else progress
     operator = None if design is None else read_design(design)
     if unit is not None or rows_per_unit is not None:

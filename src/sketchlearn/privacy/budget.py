@@ -212,12 +212,9 @@ class Budget:
             raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
         if ledger.neighbors != self.neighbors and not self.by_batch:
             raise BudgetError(_other_neighbors("the budget is", self.neighbors, ledger.neighbors))
-        entry: dict[str, Any] = {
-            "mechanism": ledger.mechanism,
-            "epsilon": ledger.epsilon,
-            "delta": ledger.delta,
-            **({} if ledger.unit is None else {"unit": ledger.unit}),
-        }
+        entry = {name: getattr(ledger, name) for name in ("mechanism", "epsilon", "delta", "unit")}
+        if ledger.unit is None:
+            del entry["unit"]
         batches = Batches(most=2) if batches is None else batches  # of unknown records
         if self._state == "planned":
             self._require_room(entry, [], ledger)
@@ -290,12 +287,12 @@ class Budget:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
         epsilon = math.fsum(e["epsilon"] for e in entries if e["mechanism"] != GAUSSIAN)
         of_names = min(1.0, math.fsum(e["delta"] for e in entries if e["mechanism"] == THRESHOLD))
-        if gaussian:
-            ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
-            # what names of classes have taken of the limit is gone
-            delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
-            return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
-        return Spent(epsilon, of_names, len(entries))
+        if not gaussian:
+            return Spent(epsilon, of_names, len(entries))
+        ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
+        # what names of classes have taken of the limit is gone
+        delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
+        return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
         """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
@@ -435,10 +432,7 @@ def _entry(text: str) -> dict[str, Any]:
         names = entry.setdefault("batches", None)
         if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ValueError("the batches of an entry must be a list of names")
-        if entry.get("most") is not None:
-            positive("most", entry["most"])
-        if entry.get("most_delta") is not None:
-            number("most_delta", entry["most_delta"])
+        _limit(entry.get("most"), entry.get("most_delta"))
         sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
         with_delta = entry["mechanism"] in (GAUSSIAN, THRESHOLD)
         sound = 0 < sizes[1] < 1 if with_delta else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)

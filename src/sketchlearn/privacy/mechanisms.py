@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -110,7 +111,6 @@ def _normalised(scale: float, reach: int) -> Double:
 
 
 def _trimmed(masses: Double) -> Double:
-    """A symmetric distribution without the ends that are as good as 0."""
     half = len(masses) // 2
     kept = int(np.count_nonzero(masses[half:] > SMALLEST_PROBABILITY)) - 1
     return masses[half - kept : half + kept + 1]
@@ -140,10 +140,7 @@ class Mechanism(ABC):
 
     epsilon: float
     name: ClassVar[str]
-
-    @abstractmethod
-    def norm(self, bound: Sensitivity) -> int:
-        """The sensitivity that counts."""
+    norm: ClassVar[attrgetter[int]]  # the sensitivity that counts
 
     @abstractmethod
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
@@ -182,9 +179,7 @@ class DiscreteLaplace(Mechanism):
     """P(k) in proportion to exp(-|k| / scale): pure epsilon."""
 
     name = LAPLACE
-
-    def norm(self, bound: Sensitivity) -> int:
-        return bound.l1
+    norm = attrgetter("l1")
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         """By OpenDP's own privacy maps."""
@@ -216,9 +211,7 @@ class DiscreteGaussian(Mechanism):
 
     delta: float
     name = GAUSSIAN
-
-    def norm(self, bound: Sensitivity) -> int:
-        return bound.l2
+    norm = attrgetter("l2")
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         return self.scales_of([Sensitivity(size, size**2) for size in sensitivities], shares)

@@ -258,12 +258,10 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     (True, 'column 0', 0.2)
     """
     rng = np.random.default_rng(whole("seed", seed, 0))
-    distinct = min(
-        (distinct_records(given) for given in (a, b) if isinstance(given, Sketch) and given.count), default=0
-    )
     tables = a, b
     a, b = checked_pair(a, b)
-    if (groups := fourier_part(a)[1].n_groups) > 1 and distinct < DISTINCT_PER_GROUP * groups:
+    groups = fourier_part(a)[1].n_groups
+    if groups > 1 and (distinct := min(map(distinct_records, tables))) < DISTINCT_PER_GROUP * groups:
         warn_caller(
             f"few records are distinct, about {in_digits(distinct, 2)}, and equal ones contribute to the same "
             "frequencies: the p-value may be too small; compare sketches without subsampling"
@@ -310,16 +308,14 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
 
 
 def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
-    for given in (a, b):
+    for name, given in (("first", a), ("second", b)):
         if not isinstance(given, Sketch):
             raise TypeError(f"two sketches are compared, not {type(given).__name__}: sketch the rows first")
-    reason = difference(a.operator, b.operator)
-    if reason:
-        raise ValueError(f"cannot compare sketches: {reason}")
-    for name, given in (("first", a), ("second", b)):
         if given.count == 0:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
         require_enough_shares(given.ledger)
+    if reason := difference(a.operator, b.operator):
+        raise ValueError(f"cannot compare sketches: {reason}")
     if (a.ledger is None) != (b.ledger is None):
         raise ValueError("one sketch is private and the other exact: compare two of the same kind")
     return fourier_part(a)[0], fourier_part(b)[0]
@@ -332,12 +328,10 @@ def effective_count(a: Sketch, b: Sketch) -> float:
 
 def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
     """The shift of each column's mean, and the ratio of its standard deviations, where both have histograms."""
-    histograms = part_of(a, Histograms), part_of(b, Histograms)
-    if histograms[0] is None or histograms[1] is None:
-        return {}
+    histograms = [part for part in (part_of(a, Histograms), part_of(b, Histograms)) if part is not None]
     found = {}
-    for column in range(len(histograms[0].operator.edges)):
-        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms if part is not None)
+    for column in range(len(histograms[0].operator.edges) if len(histograms) == 2 else 0):
+        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms)
         if before is not None and after is not None and min(before[1], after[1]) > 0:
             found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
     return found
@@ -631,7 +625,6 @@ class ChangeDetector:
         return self.changes[-1]
 
     def _sum_older(self) -> None:
-        """Adds up the sketches that are older than all windows."""
         older = [*self._before, *self._recent[: -max(self.windows)]]
         self._before = [_total(older)] if older else []
         self._recent = self._recent[-max(self.windows) :]

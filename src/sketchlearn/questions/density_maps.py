@@ -194,7 +194,6 @@ def _draw_map(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) 
 
 
 def _draw_ellipses(axes: Any, view: View, centers: Double, covariances: Double, **line: Any) -> None:
-    """Ellipses at one deviation around each center."""
     patches = required("matplotlib.patches", "plot")
     for center, covariance in zip(view.points(centers), view.covariances(covariances), strict=True):
         values, vectors = np.linalg.eigh(covariance)

@@ -141,9 +141,8 @@ class Batches:
         taken = set(self.taken | other.taken)
         for number, n in other.times.items():
             before = times.pop(number, 0)
-            left = before + sign * n
-            if sign < 0 and other.partial:  # of which something may be left
-                left = before
+            # of a partial one, something may be left
+            left = before if sign < 0 and other.partial else before + sign * n
             if sign < 0 and before < n:
                 partial = True
                 taken.add(number)
@@ -151,10 +150,8 @@ class Batches:
                 counts, left = [*counts, abs(left)], 0
             if left:
                 times[number] = left
-            several = max(self._equal(number), other._equal(number))
-            if distinct and before:
-                several = self._equal(number) + other._equal(number)
-            equal[number] = min(several, abs(left))
+            several = self.equal.get(number, 1), other.equal.get(number, 1)
+            equal[number] = min(sum(several) if distinct and before else max(several), abs(left))
         dropped = [number for side in (self, other) if side.below > below for number in side.times if number >= below]
         if len(times) > MOST_IDENTITIES:
             largest = heapq.nlargest(len(times) - MOST_IDENTITIES, times)
@@ -162,14 +159,11 @@ class Batches:
         counts += [_counted(times.pop(number, 0), equal.get(number, 1)) for number in dropped]
         equal = {number: n for number, n in equal.items() if n > 1 and number in times}
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
-        kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
+        kept = frozenset[int](reads if len(reads) <= MOST_IDENTITIES else ())
         unnamed = min(filter(None, (self.unnamed, other.unnamed)), default=0)
         if len(taken) > MOST_IDENTITIES:
             taken, unnamed = set(), 1
         return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept, frozenset(taken))
-
-    def _equal(self, number: int) -> int:
-        return self.equal.get(number, 1)
 
     def having_lost(self, content: bytes, records: str, before: Batches, lost: Batches) -> Batches:
         """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone.
@@ -190,9 +184,7 @@ class Batches:
     @property
     def largest(self) -> int:
         """How often a record may count."""
-        many = (_counted(self.times[number], n) for number, n in self.equal.items())
-        alone = (n for number, n in self.times.items() if number not in self.equal)
-        return max(self.most, *map(abs, alone), *many, 1)
+        return max(self.most, *(_counted(n, self.equal.get(number, 1)) for number, n in self.times.items()), 1)
 
     def for_others(self, count: float) -> Batches:
         """The same of a sketch of so many records without the ids of what was taken out: it may be of any batch."""
@@ -211,7 +203,7 @@ class Batches:
         if self.partial and len(self.times) == 1:
             hidden = replace(self, times={}, equal={}, partial=False, unnamed=self._left(count), most=self.largest)
             return hidden.to_json(count)
-        times, equal = ({f"{k:016x}": n for k, n in sorted(of.items())} for of in (self.times, self.equal))
+        times, equal = ({f"{number:016x}": n for number, n in of.items()} for of in (self.times, self.equal))
         notes = {
             "below": f"{self.below:016x}" if self.below < _END else None,
             "partial": self.partial,
@@ -269,7 +261,16 @@ class Released:
         known += [ledger for below, ledger in self._unlisted if below <= largest]
         if not batches.complete:
             known += [ledger for number, ledger in self._ledgers.items() if number >= batches.missing_from]
-        return self._most(known, several=batches.most > 1)
+        found: Ledger | None = None
+        for ledger in {id(ledger): ledger for ledger in known if ledger is not None}.values():
+            if found is None:
+                found = ledger
+                continue
+            if found.neighbors != ledger.neighbors:
+                found, ledger = found.about_replacing(), ledger.about_replacing()
+            # a record is in one batch, unless somebody has said otherwise; a unit may have rows in every batch
+            found = found.merged(ledger, overlapping=batches.most > 1 or ledger.unit is not None)
+        return found
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
         """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
@@ -293,9 +294,7 @@ class Released:
 
     def share_rows(self, a: Batches, b: Batches) -> bool:
         """Whether two releases are of the same rows, as far as this process knows, or even the same release."""
-        own, others = (
-            frozenset[int]().union(*(self._rows.get(number, ()) for number in side.times)) for side in (a, b)
-        )
+        own, others = ({row for number in side.times for row in self._rows.get(number, ())} for side in (a, b))
         return bool(a.shared(b) or own & others)
 
     def of_others(self, release: Batches, batches: Batches) -> bool:
@@ -308,20 +307,6 @@ class Released:
         """As if nothing had been released: for tests alone."""
         for known in (self._ledgers, self._contents, self._unlisted, self._rows, self._incomplete):
             known.clear()
-
-    @staticmethod
-    def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:
-        """What covers all of them: a record is in one batch, unless somebody has said that it may be in several."""
-        found: Ledger | None = None
-        for ledger in {id(ledger): ledger for ledger in ledgers}.values():
-            if ledger is None:
-                continue
-            if found is not None and found.neighbors != ledger.neighbors:
-                found, ledger = found.about_replacing(), ledger.about_replacing()
-            # a unit may have rows in every batch
-            overlapping = several or ledger.unit is not None
-            found = ledger if found is None else found.merged(ledger, overlapping=overlapping)
-        return found
 
 
 RELEASED = Released()

@@ -68,11 +68,7 @@ class PackedBits:
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedBits:
         """What `to_bytes` wrote."""
-        magic, n_rows, n_bits = _header(data, HEADER)
-        if magic == PRIVATE_MAGIC:
-            raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
-        if magic != MAGIC:
-            raise ValueError("these bytes are not packed bits in a format that this version of sketchlearn reads")
+        n_rows, n_bits = _header(data, HEADER, MAGIC, "packed bits")
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
             raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
@@ -227,11 +223,6 @@ class RandomisedResponse:
         return Fraction(self.n_bits, self.n_sent * self.factor)
 
     @property
-    def loss_ratio(self) -> Fraction:
-        """The largest ratio of probabilities of the same report for two readings: at most e^epsilon."""
-        return 1 + self.truth * (1 << self.n_sent) / (1 - self.truth)
-
-    @property
     def variance(self) -> float:
         """What one reading adds to the variance of each debiased sum, beside its own sign."""
         return float(Fraction(self.factor**2 * self.n_sent, self.n_bits) - 1)
@@ -343,9 +334,7 @@ class PrivateBits:
     @classmethod
     def from_bytes(cls, data: bytes) -> PrivateBits:
         """What `to_bytes` wrote."""
-        magic, n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER)
-        if magic != PRIVATE_MAGIC:
-            raise ValueError("these bytes are not private bits in a format that this version of sketchlearn reads")
+        n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER, PRIVATE_MAGIC, "private bits")
         try:
             response = RandomisedResponse(epsilon, n_bits, n_sent, factor)
         except ValueError as error:
@@ -385,9 +374,14 @@ def _words_of(octets: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return padded.view("<u8").astype(np.uint64, copy=False)
 
 
-def _header(data: bytes, form: struct.Struct) -> tuple[Any, ...]:
-    """The fields of a header, all zero where there is none."""
+def _header(data: bytes, form: struct.Struct, magic: bytes, what: str) -> tuple[Any, ...]:
+    """The fields after the magic."""
     try:
-        return form.unpack_from(data)
+        found, *fields = form.unpack_from(data)
     except (struct.error, TypeError):
-        return form.unpack(bytes(form.size))
+        found = None
+    if found == PRIVATE_MAGIC != magic:
+        raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
+    if found != magic:
+        raise ValueError(f"these bytes are not {what} in a format that this version of sketchlearn reads")
+    return tuple(fields)

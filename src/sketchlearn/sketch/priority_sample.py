@@ -213,20 +213,16 @@ class KeptRows:
         """Whether all records of another sketch would be among these, if they were in this one."""
         return other.complete and bool(np.all(other.priorities < self.below))
 
-    @property
-    def total(self) -> int:
-        """The weight of the sample's records, in steps of 2^-16."""
-        return sum(self.units.tolist())
-
     def among(self, total: int) -> KeptRows:
         """The same rows, of records that weigh so much: all of them, if the rows weigh as much."""
-        return replace(self, below=math.inf) if self.total == total and not self.complete else self
+        return replace(self, below=math.inf) if sum(self.units.tolist()) == total and not self.complete else self
 
     def why_not_among(self, total: int) -> str | None:
         """Why these rows are no sample of records that weigh so much, or None if they can be one."""
-        if self.total > total:
+        own = sum(self.units.tolist())
+        if own > total:
             return "the kept rows weigh more than all records do"
-        if (self.total == total) == self.complete:
+        if (own == total) == self.complete:
             return None
         return f"the kept rows are {'not ' if self.complete else ''}all records, but their limit says otherwise"
 
@@ -288,7 +284,6 @@ class RowKeeper:
             self._take_in()
 
     def _take_in(self) -> None:
-        """Takes the rows that wait into the sample."""
         if self._waiting:
             rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
             self._kept = self._kept.with_rows(rows, priorities, units, self.below)

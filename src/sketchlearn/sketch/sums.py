@@ -117,13 +117,6 @@ def few_records(count: float, remedy: str) -> str:
     )
 
 
-def warn_of_few_records(count: float) -> None:
-    """Warns once of a sketch that is to be saved, if it has records, but few."""
-    if 0 < count < FEW_RECORDS:
-        remedy = "release it with privatize, or merge it with sketches of more records"
-        warn_caller_once("few records", few_records(count, remedy))
-
-
 def heaviest_record(sketch: Sketch) -> int:
     """The most that one record counts."""
     return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
@@ -531,7 +524,9 @@ class Sketch:
 
         A new file of an exact sketch, or of a share of noise, is for its owner alone.
         """
-        warn_of_few_records(self.count if self.ledger is None else 0)
+        if self.ledger is None and 0 < self.count < FEW_RECORDS:
+            remedy = "release it with privatize, or merge it with sketches of more records"
+            warn_caller_once("few records", few_records(self.count, remedy))
         container.write(path, self.to_bytes(key=key), owner_only=not self.may_be_seen)
 
     def __getstate__(self) -> dict[str, Any]:
