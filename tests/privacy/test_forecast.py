@@ -162,7 +162,7 @@ def test_more_records_or_epsilon_show_what_was_hidden():
         (WHOLE, {"n_rows": 10, "n_components": 0}, "n_components must be a whole number"),
         (WHOLE, {"n_rows": 10, "epsilon": 0.0}, "epsilon must be a positive number"),
         (WHOLE, {"n_rows": 10, "neighbors": "swap"}, "neighbors must be 'add-remove' or 'replace'"),
-        (WHOLE, {"n_rows": 10, "epsilon": 1e-12}, "so small that its noise does not fit"),
+        (WHOLE, {"n_rows": 10, "epsilon": 1e-12}, "so small that its noise exceeds 64 bits"),
         (skl.features.SecondMoments(2, bound=1.0), {"n_rows": 10}, "refuses rows outside its bound"),
     ],
 )

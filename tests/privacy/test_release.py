@@ -175,7 +175,7 @@ def test_two_releases_differ(exact):
         ({"epsilon": math.nan}, "epsilon must be a positive number, not nan"),
         ({"epsilon": math.inf}, "epsilon must be a positive number, not inf"),
         ({"epsilon": "1"}, "epsilon must be a positive number, not '1'"),
-        ({"epsilon": 1e-12}, "so small that its noise does not fit"),
+        ({"epsilon": 1e-12}, "so small that its noise exceeds 64 bits"),
         ({"delta": 1.0}, "delta must be at least 0 and below 1, not 1.0"),
         ({"delta": -1e-9}, "delta must be at least 0 and below 1"),
         ({"delta": math.nan}, "delta must be a finite number"),

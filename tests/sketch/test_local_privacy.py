@@ -211,7 +211,7 @@ def test_misuse_is_refused_in_a_sentence():
             OPERATOR.pack(ROWS, epsilon=epsilon)
     with pytest.raises(ValueError, match="protects next to nothing"):
         OPERATOR.pack(ROWS, epsilon=21.0)
-    with pytest.raises(ValueError, match="does not fit into 64 bits"):
+    with pytest.raises(ValueError, match="exceeds 64 bits"):
         OPERATOR.pack(ROWS, epsilon=1e-15)
     with pytest.raises(ValueError, match="leave out weights"):
         OPERATOR.sketch_packed(bits, sample_weight=np.ones(400))

@@ -103,7 +103,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
             run.skipped[path] = str(bad)
             continue
         if run.sketch.batches.shared(part.sketch.batches):
-            twice = f"{path} has the same rows in {reading.folder} as another file has"
+            twice = f"the checkpoint of {path} in {reading.folder} has the rows of another file"
             raise ValueError(f"{twice}: remove the folder, and start again")
         run.sketch += part.sketch
         run.dropped += part.dropped

@@ -18,6 +18,7 @@ from typing import Any
 from sketchlearn.core import containers as container
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.hash_chain import START, BrokenChainError, checked_entries, link
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import number, positive, shortened, truth, whole
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import (
@@ -71,7 +72,7 @@ class Spent:
 
     def __str__(self) -> str:
         delta = f", delta {self.delta:.4g}" if self.delta else ""
-        return f"epsilon {self.epsilon:.4g}{delta} in {self.releases:,} releases"
+        return f"epsilon {self.epsilon:.4g}{delta} in {counted(self.releases, 'release')}"
 
 
 class Budget:
@@ -113,7 +114,7 @@ class Budget:
     ...     budget = skl.privacy.Budget(f"{folder}/budget.sqlite", epsilon=3.0)
     ...     private = skl.privatize(exact, epsilon=1.0, budget=budget)
     ...     print(budget.spent, "of", budget.epsilon)
-    epsilon 1 in 1 releases of 3.0
+    epsilon 1 in 1 release of 3.0
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class Budget:
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
         """Books a release of these batches, or refuses it with a message that says what is left."""
         if ledger.releases != 1:
-            raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
+            raise BudgetError("a budget books single releases, and this ledger covers several: reserve them one by one")
         if ledger.neighbors != self.neighbors and not self.by_batch:
             raise BudgetError(_other_neighbors("the budget is", self.neighbors, ledger.neighbors))
         entry = {name: getattr(ledger, name) for name in ("mechanism", "epsilon", "delta", "unit")}
@@ -232,28 +233,28 @@ class Budget:
         """Refuses a release for which these entries, that are of the same records, leave too little."""
         delta = min(_given([self.delta, *(booked.get("most_delta") for booked in entries)]), default=None)
         if delta == 0 and ledger.mechanism == THRESHOLD:
-            raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
+            raise BudgetError("the budget has delta 0, and a selection of class names needs more: declare the names")
         if delta == 0 and ledger.mechanism == GAUSSIAN:
             remedy = either("privatize with delta=0", "leave out --delta")
-            raise BudgetError("the budget has delta 0, so it books Laplace releases alone", remedy)
+            raise BudgetError("the budget has delta 0, so it books only Laplace releases", remedy)
         for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
             raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
         if any(booked.get("unit") != ledger.unit for booked in entries):
             own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
-            raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
+            raise BudgetError(f"the budget protects {others}, and the release protects {own}: use another budget")
         after = self._total([*entries, entry], delta)
         if delta is not None and after.delta > delta * (1 + 1e-12):
             raise BudgetError(
-                f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
-                f"{delta:.4g}: ask for a smaller delta"
+                f"this release would spend more delta than the budget has: {after.delta:.4g} of {delta:.4g}; "
+                "use a smaller delta"
             )
         limit = min(_given([self.epsilon, *(booked.get("most") for booked in entries)]), default=math.inf)
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
             raise BudgetError(
                 f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}: ask for a smaller {Parameter('epsilon')} (a Laplace release may "
-                f"have {max(0.0, limit - before.epsilon):.4g})"
+                f"it would be {after.epsilon:.4g}; use a smaller {Parameter('epsilon')} (at most "
+                f"{max(0.0, limit - before.epsilon):.4g} for a Laplace release)"
             )
 
     def _linked(
@@ -403,7 +404,7 @@ def _given(limits: list[float | None]) -> list[float]:
 
 
 def _other_neighbors(who: str, known: str, asked: str) -> str:
-    return f"{who} about {known}, and the release is about {asked}: use the same"
+    return f"{who} about {known}, and the release is about {asked}: use the same neighbors"
 
 
 def _releases(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -139,7 +139,7 @@ def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[f
     far = (moved, moved * times, times)  # how many counts change, by how much together, and each by how much
     scale = short_scale(moved * times / epsilon)
     if not scale <= LARGEST_SCALE:
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
 
     def cost(threshold: int) -> tuple[float, float]:
         spent: tuple[float, float] = _measurement(scale, threshold).map(far)
@@ -150,7 +150,7 @@ def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[f
     thresholds = range(times, LARGEST_COUNT)
     position = bisect_left(thresholds, True, key=lambda threshold: cost(threshold)[1] <= delta)
     if position == len(thresholds):
-        raise ValueError("the threshold does not fit into 64 bits: ask for a larger epsilon or delta")
+        raise ValueError("the threshold does not fit into 64 bits: use a larger epsilon or delta")
     return scale, thresholds[position] + THRESHOLD_CORRECTION
 
 
@@ -172,7 +172,7 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
             raise ValueError("these sketches protect units, which may be in many classes: declare the names instead")
         shared = classes.keys() & sketch.batches.times.keys()
         if not all(sketch.may_equal(classes[number]) for number in shared):
-            raise ValueError("two of the classes' sketches share a batch of rows: a row has one class")
+            raise ValueError("two of the sketches share a batch of rows: each row must be in one class")
         classes |= dict.fromkeys(sketch.batches.times, sketch)
         contents |= Batches.of_content(sketch.operator.identity, sketch.sums, sketch.units).times
     most = max((sketch.batches.most for sketch in sketches), default=1)

@@ -149,7 +149,7 @@ def forecast(
         unit=None if sketch is None else sketch.unit,
     )
     if n_rows is None and sketch is None:
-        raise InvalidValueError("say about how many records there will be", str(Parameter("n_rows")))
+        raise InvalidValueError("the approximate number of records is required", f"give {Parameter('n_rows')}")
     n = whole("n_rows", int(sketch.count) if n_rows is None and sketch is not None else n_rows)
     k = None if n_components is None else whole("n_components", n_components)
     each = list(zip(operator.side_by_side, plan.shares[:-1], plan.parts, strict=True))

@@ -220,7 +220,7 @@ class DiscreteGaussian(Mechanism):
         """By the exact profile of continuous noise: each part has its share of the squared ratio."""
         if not 1 / LARGEST_COMPUTED < self.epsilon < LARGEST_COMPUTED or self.delta <= 1 / LARGEST_COMPUTED:
             limits = f"epsilon {self.epsilon!r} and delta {self.delta!r}"
-            raise ValueError(f"{limits} are beyond what Gaussian noise is computed for: ask for others")
+            raise ValueError(f"{limits} are outside the range of Gaussian noise: use other values")
         ratio = largest_ratio(self.epsilon * (1 - EPSILON_ROOM), self.delta)
         return [self._scale(bound, ratio * math.sqrt(share)) for bound, share in zip(bounds, shares, strict=True)]
 
@@ -273,5 +273,5 @@ def _ratio(sensitivity: float, spent: float) -> float:
 def _finite(scales: Sequence[float], epsilon: float) -> list[float]:
     """Scales of few bits, if they are numbers."""
     if not all(map(math.isfinite, scales)):
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: use a larger one")
     return [short_scale(scale) for scale in scales]

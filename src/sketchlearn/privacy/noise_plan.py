@@ -109,7 +109,7 @@ def plan_noise(
     bounds.append(Sensitivity.of_integers(1, most))
     scales = mechanism.scales_of(bounds, split)
     if max(scales) > LARGEST_SCALE:
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
     *parts, count = map(PartNoise, map(mechanism.norm, bounds), scales, map(mechanism.variance, scales))
     return NoisePlan(operator, mechanism, delta, neighbors, tuple(split), tuple(parts), count, parties, unit)
 
@@ -164,7 +164,7 @@ def split_budget(
     if others and left <= SHARE_ROUNDING:
         raise ValueError(f"shares and count_share add up to {named + share:.6g}, and leave nothing for the other parts")
     if not others and abs(left) > SHARE_ROUNDING:
-        advice = "let them add up to 1, or leave one out, which then has the rest"
+        advice = "make them add up to 1, or leave one out, which then gets the rest"
         raise ValueError(f"shares and count_share add up to {named + share:.6g}: {advice}")
     factor = 1.0 if others else (1 - share) / named
     found = [

@@ -176,19 +176,19 @@ def booked(
         if not budgets and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
             paid = either(
-                "pass already= that release, or a budget, and both are paid",
+                "pass that release as already=, or a budget, so that both count",
                 "give it with --already, or give --budget FILE",
             )
             named = either("a batch= name of their own", "--batch NAME")
-            raise InvalidValueError(said, f"{paid}; if they are other rows of equal values, sketch them with {named}")
+            raise InvalidValueError(said, f"{paid}; if they are other rows with equal values, sketch them with {named}")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
     after = ledger.after(earlier)
     if not budgets:
         warn_caller_once(
             "no budget",
-            "nobody keeps count of what releases of these records spend together: "
+            "nobody keeps count of what the releases of these records spend together: "
             + either("pass budget=skl.privacy.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
-            + " to have it booked and limited",
+            + " to track and limit it",
         )
     for budget in budgets:
         budget.reserve(ledger, batches)  # the last step that may refuse

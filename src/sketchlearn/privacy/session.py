@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from sketchlearn.core.errors import InvalidValueError
-from sketchlearn.core.messages import counted
 from sketchlearn.features.operator import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
 from sketchlearn.privacy.forecast import Forecast, forecast
@@ -160,7 +159,7 @@ class Session:
             Others of `release`.
         """
         if self._bounds is None:
-            raise ValueError("fit needs to know where values lie: give the session bounds")
+            raise ValueError("fit needs the range of the values: give the session bounds")
         size = {} if self._n_rows is None else {"n_rows": self._n_rows, "epsilon": epsilon, "delta": delta}
         own = {} if targets is None else {"targets": targets}
         known = {"bounds": self._bounds, "columns": self._columns, "neighbors": self._neighbors}
@@ -205,10 +204,8 @@ class Session:
         return exact
 
     def __repr__(self) -> str:
-        spent = self.spent
-        delta = f", delta {spent.delta:.4g}" if spent.delta else ""
         limit = "" if self._budget.epsilon is None else f", of {self._budget.epsilon:.4g}"
-        return f"<Session: epsilon {spent.epsilon:.4g}{delta} in {counted(spent.releases, 'release')}{limit}>"
+        return f"<Session: {self.spent}{limit}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds rows and is not copied: send releases")

@@ -263,8 +263,8 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     groups = fourier_part(a)[1].n_groups
     if groups > 1 and (distinct := min(map(distinct_records, tables))) < DISTINCT_PER_GROUP * groups:
         warn_caller(
-            f"few records are distinct, about {in_digits(distinct, 2)}, and equal ones contribute to the same "
-            "frequencies: the p-value may be too small; compare sketches without subsampling"
+            f"only about {in_digits(distinct, 2)} records are distinct, and equal records contribute to the same "
+            "frequencies, so that the p-value may be too small: compare sketches without subsampling"
         )
     pooled = a.merged(b, overlapping=True)
     # pools of several BLAS threads wait for each other: see SketchEstimator
@@ -310,7 +310,7 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
 def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for name, given in (("first", a), ("second", b)):
         if not isinstance(given, Sketch):
-            raise TypeError(f"two sketches are compared, not {type(given).__name__}: sketch the rows first")
+            raise TypeError(f"expected two sketches, not {type(given).__name__}: sketch the rows first")
         if given.count == 0:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
         require_enough_shares(given.ledger)
@@ -608,7 +608,7 @@ class ChangeDetector:
         if not isinstance(sketch, Sketch):
             raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
         if sketch.count == 0:
-            raise ValueError("the sketch is empty: leave steps without records out")
+            raise ValueError("the sketch is empty: skip steps without records")
         step = self._steps_before + len(self.changes)
         recent = [*self._recent, sketch]
         found = []

@@ -126,18 +126,6 @@ def _path(problem: Problem, mixture: Mixture, n_records: float) -> ComponentPath
         return number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
 
 
-def _fit_in_words(n_components: int, n_clusters: int) -> str:
-    """The subject and verb of a sentence about a mixture that fits the sketch.
-
-    >>> _fit_in_words(2, 2), _fit_in_words(6, 2)
-    ('the mixture explains', 'a mixture of 6 components, of which the 2 clusters are made, explains')
-    """
-    if n_components <= n_clusters:
-        return "the mixture explains"
-    made = "the cluster is" if n_clusters == 1 else f"the {n_clusters} clusters are"
-    return f"a mixture of {n_components} components, of which {made} made, explains"
-
-
 def findings(f: dict[str, float]) -> list[str]:
     """Sentences about the figures of a fit."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
@@ -221,7 +209,7 @@ class Explanation:
         sketch and in the fitted mixture; at a good scale, |z| falls from 1 to the noise.
         """
         if self.problem is None:
-            raise ValueError("no decoder was at work here: plot_model draws the clusters")
+            raise ValueError("no decoder was used, so there is nothing to plot: draw the clusters with plot_model")
         axes = required("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
         if self.problem.target.n_features == 2:
             return draw_landscape(axes, self.problem, self.centers)
@@ -375,7 +363,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     if isinstance(fitted, Sketch):
         if n_components is None:
             remedy = f"give explain {Parameter('n_components')}"
-            raise InvalidValueError("a sketch does not know how many clusters to look for", remedy)
+            raise InvalidValueError("the number of clusters is required for a sketch", remedy)
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
@@ -392,7 +380,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
             f"explain needs a fitted estimator or a sketch with {Parameter('n_components')}, not {name}"
         )
     if not isinstance(fitted, DesignedEstimator):
-        raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
+        raise TypeError(f"explain supports sketched clusters and mixtures, not {name}: give it a SketchKMeans")
     sketch, model = fitted.sketch_, fitted.fitted_model()
     centers = model.centers_of_parts
     k = len(centers)
@@ -554,7 +542,10 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 
 def _why_fine(f: dict[str, float], case: _Case) -> str:
     fit = f"(residual {in_digits(f['misfit'], 2)})"
-    explains = _fit_in_words(len(case.outcome.mixture.heavy()), case.k)
+    explains = "the mixture explains"
+    if (n_components := len(case.outcome.mixture.heavy())) > case.k:
+        made = "the cluster is" if case.k == 1 else f"the {case.k} clusters are"
+        explains = f"a mixture of {n_components} components, of which {made} made, explains"
     if f["misfit"] <= EXPLAINED:
         return f"{explains} the sketch up to sampling noise {fit}"
     if "risk_ratio" in f:

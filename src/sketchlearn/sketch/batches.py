@@ -44,11 +44,11 @@ class Batches:
     unnamed : one of the batches, of which so many records are left, has no id here, as in such a file: it may be any.
     most : how often a record may count for all that the ids tell: what was said of overlapping sketches, and of ids
         that are not kept.
-    reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
+    reads : random numbers of the calls that read the rows: two calls read two batches, even of equal rows. They are
         not compared, and in no file.
     taken : batches that were subtracted from something that did not hold them as such: a release tells of those, too.
         They are not compared, and in no file, which says `unnamed` instead.
-    gone : how often what has this digest was subtracted since something was added last. The digests mean nothing
+    gone : by digest, how often the same records were subtracted since the last addition. The digests mean nothing
         outside this process. They are not compared, and in no file: a record that is forgotten leaves no trace.
 
     Examples
@@ -166,7 +166,7 @@ class Batches:
         return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept, frozenset(taken))
 
     def having_lost(self, content: bytes, records: str, before: Batches, lost: Batches) -> Batches:
-        """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone.
+        """The batches after a subtraction from `before`; warns if what has this digest was subtracted already.
 
         Batches that were certainly there may go one after the other.
         """
@@ -175,8 +175,8 @@ class Batches:
         times = before.gone.get(content, 0) + 1
         if records and times > 1:
             warn_caller(
-                f"the same {records} went out of this sketch before: unless it held them twice, it is wrong now, and "
-                "adding them again mends it"
+                f"the same {records} went out of this sketch before: unless it held them twice, it is now wrong: "
+                "add them again to correct it"
             )
         kept = dict(list(before.gone.items())[-(MOST_IDENTITIES - 1) :])
         return replace(self, most=max(self.most, times * lost.largest), gone={**kept, content: times})
@@ -224,14 +224,14 @@ class Batches:
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()):
             raise ValueError("its batches must be counted by whole numbers")
         if form.get("partial", True) is not True:
-            raise ValueError("that a part of a batch was taken out must be true, or not said")
+            raise ValueError("partial must be true, or left out")
         unnamed = whole("unnamed", form["unnamed"]) if "unnamed" in form else 0
         equal = form.get("equal", {})
         if not isinstance(equal, dict):
             raise ValueError("its equal batches must be an object of numbers")
         several = {_number(number): whole("equal", n, 2) for number, n in equal.items()}
         if any(n > abs(times.get(number, 0)) for number, n in several.items()):
-            raise ValueError("its equal batches must be counted as often as there are of them")
+            raise ValueError("its equal batches cannot be more than the times that they were counted")
         return cls(times, several, below, "partial" in form, unnamed, most)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.arrays import FrozenArrays
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.randomness import exponential_excess, uniform_below, words
 from sketchlearn.core.values import positive, shortened, whole
@@ -24,7 +25,7 @@ ROWS_PER_BLOCK = 255  # The counts of ones in a block fit into bytes.
 
 
 @dataclass(frozen=True, eq=False)
-class PackedBits:
+class PackedBits(FrozenArrays):
     """Rows of signs: bit j of a row, from the low end of its words, is 1 for +1 and 0 for -1.
 
     Parameters
@@ -44,8 +45,6 @@ class PackedBits:
     words: NDArray[np.uint64]
     n_bits: int
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __post_init__(self) -> None:
         n_bits = whole("n_bits", self.n_bits, most=MOST_BITS)
         words, width = np.array(self.words, order="C"), -(-n_bits // 64)
@@ -53,9 +52,7 @@ class PackedBits:
             raise ValueError(f"words must be a uint64 array of {width} columns (64 bits each), not {shortened(words)}")
         if n_bits % 64 and np.any(words[:, -1] >> np.uint64(n_bits % 64)):
             raise ValueError(f"the bits of words beyond the first {n_bits} must be zero")
-        words.flags.writeable = False
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "n_bits", n_bits)
+        self._set(words=words, n_bits=n_bits)
 
     @classmethod
     def from_signs(cls, signs: Any) -> PackedBits:
@@ -71,7 +68,7 @@ class PackedBits:
         n_rows, n_bits = _header(data, HEADER, MAGIC, "packed bits")
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
-            raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
+            raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits do not have this length")
         in_words = 8 * n_rows * -(-n_bits // 64)
         check_cost("adding them up", Cost(3 * in_words + 24 * n_bits, 10 * in_words + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, width)
@@ -123,9 +120,9 @@ class PackedBits:
                [-3]], dtype=int32)
         """
         if not isinstance(other, PackedBits):
-            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: numbers go after @")
+            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: for numbers, use bits @ weights")
         if self.n_bits != other.n_bits:
-            raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
+            raise ValueError(f"both must have the same number of bits, not {self.n_bits} and {other.n_bits}")
         products = np.empty((len(self), len(other)), np.int32)
         threads = kernel.n_threads(n_jobs)
         bit_products(kernel.active, self.words, other.words, self.n_bits, threads, products)
@@ -141,7 +138,7 @@ class PackedBits:
             raise TypeError("use a.inner(b) for the products of packed rows with each other")
         values = np.asarray(weights)
         if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
-            raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
+            raise ValueError(f"weights must have {self.n_bits} rows of numbers, one per bit, not {shortened(weights)}")
         columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
         sums = np.empty((len(self), columns.shape[1]), np.float32)
         signed_sums(kernel.active, self.words, self.n_bits, columns, kernel.n_threads(n_jobs), sums)
@@ -155,11 +152,6 @@ class PackedBits:
     def __getitem__(self, rows: Any) -> PackedBits:
         """Some of the rows: a number, a slice, numbers or a mask."""
         return PackedBits(np.atleast_2d(self.words[rows]), self.n_bits)
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PackedBits):
-            return NotImplemented
-        return self.n_bits == other.n_bits and np.array_equal(self.words, other.words)
 
     def __repr__(self) -> str:
         return f"<PackedBits: {len(self):,} rows of {self.n_bits:,} bits>"
@@ -212,7 +204,7 @@ class RandomisedResponse:
             raise ValueError(f"epsilon above {LARGEST_EPSILON:g} protects next to nothing: ask for less, or send all")
         excess = exponential_excess(Fraction(epsilon))
         if excess * LARGEST_FACTOR < 4 * n_bits:
-            raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+            raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
         sizes = range(1, min(n_bits, MOST_SENT) + 1)
         found = [(r, _least_factor(n_bits, r, excess)) for r in sizes]
         return cls(epsilon, n_bits, *min(found, key=lambda size: size[0] * size[1] ** 2))
@@ -256,7 +248,7 @@ PRIVATE_HEADER = struct.Struct("<8sQdQQQ")  # magic, rows, epsilon, bits of a re
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateBits:
+class PrivateBits(FrozenArrays):
     """Randomised responses of readings, made where the readings are: whoever receives them learns little of each.
 
     `operator.pack(rows, epsilon=...)` gives them, and `operator.sketch_packed(bits)` takes them.
@@ -283,8 +275,6 @@ class PrivateBits:
     answers: NDArray[np.uint64]
     response: RandomisedResponse
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __post_init__(self) -> None:
         if not isinstance(self.response, RandomisedResponse):
             raise TypeError(
@@ -297,9 +287,7 @@ class PrivateBits:
         too_long = n_sent < 64 and np.any(answers >> np.uint64(n_sent))
         if len(positions) != len(answers) or np.any(positions >= self.response.n_bits) or too_long:
             raise ValueError(f"each reading needs a position below {self.response.n_bits} and {n_sent} bits")
-        for name, values in (("positions", positions), ("answers", answers)):
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+        self._set(positions=positions, answers=answers)
 
     @property
     def n_bits(self) -> int:
@@ -341,7 +329,7 @@ class PrivateBits:
             raise ValueError(f"these private bits are damaged: {error}") from None
         first, second = _widths(response)
         if len(data) != PRIVATE_HEADER.size + n_rows * (first + second):
-            raise ValueError(f"these private bits are damaged: {n_rows} readings have another length")
+            raise ValueError(f"these private bits are damaged: {n_rows} readings do not have this length")
         each = Cost(100 + 50 * n_sent, 100 + 50 * n_sent)
         check_cost("adding them up", Cost(n_rows * each.bytes + 40 * n_bits, n_rows * each.operations + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=PRIVATE_HEADER.size).reshape(n_rows, first + second)
@@ -350,12 +338,6 @@ class PrivateBits:
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PrivateBits):
-            return NotImplemented
-        same = self.response == other.response and np.array_equal(self.positions, other.positions)
-        return same and np.array_equal(self.answers, other.answers)
 
     def __repr__(self) -> str:
         of = self.response

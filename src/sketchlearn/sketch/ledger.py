@@ -147,7 +147,7 @@ class SelectionCost(Value):
     def __post_init__(self) -> None:
         name = self.selection
         if not isinstance(name, str) or len(name) != 16 or not set(name) <= set("0123456789abcdef"):
-            raise ValueError(f"a selection is known by 16 hexadecimal digits, not {shortened(name)}")
+            raise ValueError(f"a selection must be identified by 16 hexadecimal digits, not {shortened(name)}")
         self._set(epsilon=positive("epsilon", self.epsilon), delta=positive("delta", self.delta))
 
 
@@ -162,14 +162,14 @@ class Ledger(Value):
     epsilon, delta : what is guaranteed, of sums and count together.
     neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
     sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
-    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. Of
-        randomised response, by how much each bit counts that was sent.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. For
+        randomised response, the factor of each bit that was sent.
     count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
     sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
         up where sketches are merged.
-    private : False if a seed for tests was used: then nothing is guaranteed.
+    private : False if a seed for tests was used, and nothing is guaranteed.
     design : "declared", or "assumed public" if the caller said that the operator was designed on other data.
-    releases : how many releases it speaks of.
+    releases : how many releases it covers.
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
@@ -219,10 +219,10 @@ class Ledger(Value):
             if (value := getattr(self, name)) is not None or name not in self._omitted:
                 self._set(**{name: check(name, value)})
         if not 0 <= self.delta <= 1 or not 0 <= self.count_share < 1:
-            raise ValueError("delta and the share of the count must be numbers from 0 to 1")
+            raise ValueError("delta and count_share must be numbers from 0 to 1")
         parts = self.parts or ()
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
-            raise ValueError("parts must be the noise of each part")
+            raise ValueError("parts must be a tuple of PartNoise")
         _check_selections(self)
         if self.unit is not None or self.rows_per_unit is not None:
             self._set(rows_per_unit=PrivacyUnit(self.unit, self.rows_per_unit).rows_per_unit)  # type: ignore[arg-type]
@@ -242,10 +242,10 @@ class Ledger(Value):
         """
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
-            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
+            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same neighbors")
         if self.unit != other.unit:
             both = " and ".join("rows" if unit is None else unit for unit in (self.unit, other.unit))
-            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same")
+            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same unit")
         in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
         step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
@@ -285,7 +285,7 @@ class Ledger(Value):
     def of_shares(self, n: int) -> Ledger:
         """The ledger of a sum of n shares like this one, of records of n different parties."""
         if self.parties is None or self.shares != 1:
-            raise ValueError("only the ledger of one share of noise tells that of a sum of them")
+            raise ValueError("of_shares needs the ledger of a single share of noise")
         parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)
         sums, count = n * self.sum_variance, n * self.count_variance
         return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
@@ -377,7 +377,7 @@ def check_neighbors(neighbors: Any) -> str:
 def _added(a: float, b: float) -> float:
     """The sum, never rounded down: a guarantee must not shrink."""
     if math.isinf(a + b):
-        raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
+        raise ValueError("the sum of the epsilons overflows: nothing is protected any more")
     return _rounded_up(Fraction(a) + Fraction(b))
 
 
@@ -395,7 +395,7 @@ def _check_selections(ledger: Ledger) -> None:
     """Refuses costs of selections that are more than all that was spent."""
     costs = ledger.selections or ()
     if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
-        raise ValueError("selections must be what each selection of names of classes has cost")
+        raise ValueError("selections must be a tuple of SelectionCost")
     if len(costs) > MOST_SELECTIONS:
         raise ValueError(f"a ledger lists at most {MOST_SELECTIONS:,} selections of names of classes")
     for name in ("epsilon", "delta"):

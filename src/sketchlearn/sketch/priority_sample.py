@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, FrozenArrays, Integers
 from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import Value, finite_floats, shortened, whole
 from sketchlearn.kernels import dispatch as kernel
@@ -109,7 +109,7 @@ class Keeping(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class KeptRows(FrozenArrays):
     """The priority sample of all records that were sketched, in the order of priorities.
 
     Attributes
@@ -126,10 +126,7 @@ class KeptRows:
     below: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("rows", "units"):
-            fixed = getattr(self, name).view()
-            fixed.flags.writeable = False
-            object.__setattr__(self, name, fixed)
+        self._set(rows=self.rows.view(), units=self.units.view())
 
     @classmethod
     def none(cls, rule: Keeping) -> KeptRows:
@@ -182,14 +179,6 @@ class KeptRows:
             raise ValueError("the kept rows are not all different")
         return priorities
 
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, KeptRows):
-            return NotImplemented
-        same = self.rule == other.rule and self.below == other.below
-        return same and np.array_equal(self.rows, other.rows) and np.array_equal(self.units, other.units)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def combined(self, other: KeptRows, sign: int) -> KeptRows:
         """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
         return self.with_rows(other.rows, other.priorities, sign * other.units, min(self.below, other.below))
@@ -239,7 +228,7 @@ class KeptRows:
 
 
 class RowKeeper:
-    """Samples rows as they come. New ones wait until they are many, as it takes long to take in a few."""
+    """Samples rows as they come. New rows enter the sample many at a time, which is faster."""
 
     def __init__(self, rule: Keeping) -> None:
         self.rule, self._kept = rule, KeptRows.none(rule)
@@ -309,7 +298,9 @@ def checked_rows(rule: Keeping | None, kept: KeptRows | None, weight: int) -> Ke
     """The sample of records of this weight, if it is one by the operator's rule; without records, an empty one."""
     if kept is None:
         if rule is not None and weight:
-            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+            raise ValueError(
+                "the operator samples rows, and none were given: make the sketch with operator.sketch(rows)"
+            )
         return None if rule is None else KeptRows.none(rule)
     if kept.rule != rule:
         raise ValueError("the kept rows were chosen by another rule than the operator's")

@@ -57,7 +57,7 @@ def unit_of_sum(
     if a is not None and b is not None:
         if a.name != b.name:
             both = f"{a.name} and {b.name}"
-            raise ValueError(f"the sketches protect different units ({both}): sketch both by the same one")
+            raise ValueError(f"the sketches protect different units ({both}): sketch both by the same unit")
         rows = (a.rows_per_unit, b.rows_per_unit)
         return replace(a, rows_per_unit=max(rows) if disjoint else sum(rows))
     found = b if a is None else a

@@ -42,7 +42,7 @@ def check_room(operator: Any, units: int, bits: int) -> None:
         raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")
     if operator.keeping is not None and total_weight(units, bits) > LARGEST_INTEGER:
         most = LARGEST_INTEGER >> WEIGHT_BITS
-        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
+        raise OverflowError(f"a sampled row's weight could overflow: with a sample, at most {most:,} records fit")
 
 
 def total_weight(units: int, bits: int) -> int:
@@ -64,7 +64,7 @@ def check_private(operator: Any, ledger: Any, units: int, bits: int, unit: Any) 
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
     if unit is not None:
-        raise ValueError("a private sketch says in its ledger whom it protects: leave out unit")
+        raise ValueError("leave out unit: the ledger of a private sketch names the privacy unit")
     least = -LARGEST_INTEGER if ledger.lacking else 1  # cutting off the counts of shares would tell about them
     n_parts = len(getattr(operator, "parts", ()))
     if bits or not least <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
@@ -86,15 +86,15 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
         )
     own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
     if own != others:
-        raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
+        raise ValueError("the shares have different noise: all parties must release with the same epsilon and options")
     if shared:
-        raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
+        raise ValueError("these noise shares are of the same rows, or one is added twice: add each party's share once")
     if overlapping is None and a.unit is not None:
         add = either("add", "merge")
         raise InvalidValueError(
-            f"rows of one {a.unit} may lie with several parties",
-            f"{add} the shares with {Parameter('overlapping', False)} if no {a.unit} is with two of them; with "
-            f"{Parameter('overlapping', True)} epsilons add up",
+            f"several parties may have rows of the same {a.unit}",
+            f"{add} the shares with {Parameter('overlapping', False)} if each {a.unit} is with one party; with "
+            f"{Parameter('overlapping', True)}, epsilons add up",
         )
     # each party has records of its own, as privatize(..., parties=...) says
     return a.merged(b, overlapping=bool(overlapping))
@@ -112,8 +112,8 @@ def require_enough_shares(ledger: Ledger | None) -> None:
 def few_records(count: float, remedy: str) -> str:
     """The warning in words: how many records there are, and what to do."""
     return (
-        f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: keep it as "
-        f"you keep the records themselves; before you share it, {remedy}"
+        f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: protect "
+        f"it like the records themselves; before you share it, {remedy}"
     )
 
 
@@ -236,7 +236,7 @@ class Sketch:
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
-        """An independent copy of what is in it at this moment, whatever other threads do."""
+        """An independent copy, whatever other threads add meanwhile."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -251,7 +251,7 @@ class Sketch:
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     def as_batches(self, batches: Batches) -> Sketch:
-        """The same, its records known as these batches: for whoever knows by other means that each came once."""
+        """The same with these batch ids, for callers that know by other means that each batch was added once."""
         if self.ledger is not None:  # is known by its noise
             return self
         twin = self.copy()
@@ -343,10 +343,10 @@ class Sketch:
         n_jobs: int | None = None,
         batch: str | None = None,
     ) -> Sketch:
-        """Takes records out again, as if they had never been added. A batch that has a name goes by that name.
+        """Removes records, as if they had never been added. A named batch is removed by its name.
 
-        Rows that were never added cannot always be told from those that were: an impossible result is refused (with
-        histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
+        Rows that were never added cannot always be detected: an impossible result is refused (with histograms or a
+        priority sample, most are), and removing the same rows twice in a process gives a warning.
         """
         self._require_exact("forget records")
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "batch": batch}
@@ -370,11 +370,10 @@ class Sketch:
     def merged(self, other: Sketch, *, overlapping: bool | None = None) -> Sketch:
         """The sum.
 
-        With overlapping=True records may be in both: those of exact sketches then count several times, and a release
-        has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
-        of private ones holds for all. By default exact sketches that share a batch are refused; private ones overlap.
-        Of sketches by units, False says that no unit is in both: then the larger `rows_per_unit` holds, otherwise, by
-        default too, their sum.
+        overlapping=True allows records in both: in exact sketches they count several times, so that a release has more
+        noise; the epsilons of private ones add up. False states that none is in both: the largest epsilon holds for
+        all. By default, exact sketches that share a batch are refused, and private ones may overlap. For sketches by
+        units, False states that no unit is in both: the larger `rows_per_unit` holds, and otherwise their sum.
         """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
@@ -399,16 +398,16 @@ class Sketch:
             twice = either("use a.merged(b, overlapping=True)", "give --overlapping")
             named = either("a batch= name of their own", "--batch NAME")
             raise InvalidValueError(
-                f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
-                f"if it shall count twice, {twice}; if they are other rows of equal values, sketch them with {named}"
+                f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once, "
+                f"or {twice} to count it twice; if they are other rows with equal values, sketch them with {named}"
             )
         may_share = here.may_be_within(there, other.count) or there.may_be_within(here, self.count)
         if sign > 0 and overlapping is None and not distinct and may_share:
             disjoint = either("a.merged(b, overlapping=False)", "--disjoint")
             raise InvalidValueError(
-                "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
-                "it, and the other may hold all of it",
-                f"{disjoint} says that it does not, and {Parameter('overlapping', True)} that it may",
+                "cannot add sketches: a part of a batch was forgotten in one of them, so that its file does not name "
+                "the batch, and the other may contain all of it",
+                f"{disjoint} states that it does not, and {Parameter('overlapping', True)} that it may",
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
