@@ -383,7 +383,7 @@ def test_a_second_release_must_be_paid(exact):
     grown = exact + exact.operator.sketch(ROWS[:5])
     for sketch in (exact, exact.copy(), grown, exact.copy().update(ROWS[:3]), pickle.loads(pickle.dumps(exact))):
         with pytest.raises(
-            ValueError, match=r"were released before .* pass already= that release, or a budget, and both are paid"
+            ValueError, match=r"were released before .* pass that release as already=, or a budget, so that both count"
         ):
             privatize(sketch, epsilon=0.5)
     less = replace(first.ledger, epsilon=0.9)

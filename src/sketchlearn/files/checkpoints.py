@@ -64,7 +64,6 @@ class Work:
         self.note: Callable[[Mapping[str, str]], None] = lambda _remarks: None  # is given the remarks of each source
 
     def advance(self, rows: int, n_bytes: int) -> None:
-        """Counts what was read."""
         self.bytes_read += n_bytes
         self.show(rows)
 
@@ -103,7 +102,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
             run.skipped[path] = str(bad)
             continue
         if run.sketch.batches.shared(part.sketch.batches):
-            twice = f"the checkpoint of {path} in {reading.folder} has the rows of another file"
+            twice = f"{path} has the same rows in {reading.folder} as another file has"
             raise ValueError(f"{twice}: remove the folder, and start again")
         run.sketch += part.sketch
         run.dropped += part.dropped
@@ -131,7 +130,6 @@ def _bad_file(path: str) -> Iterator[None]:
 
 
 def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) -> tuple[Part, bool]:
-    """The final state of a file, and whether the checkpoint already had it."""
     with _bad_file(path):
         before = _identity(path)
     name = _name(operator, path, before, reading)

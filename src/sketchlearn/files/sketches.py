@@ -254,7 +254,11 @@ class KnownOperator:
     def from_file(self, data: bytes) -> Sketch:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
         if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # bits of a device
-            return self._of_bits(data)
+            try:
+                bits = (PackedBits if data[: len(MAGIC)] == MAGIC else PrivateBits).from_bytes(data)
+                return self.operator.sketch_packed(bits)
+            except (ValueError, OverflowError) as error:
+                raise FormatError(str(error)) from None
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
         check_signature(data, description, None)
@@ -282,13 +286,6 @@ class KnownOperator:
             return True
         header = data[8 : 8 + int.from_bytes(data[:8], "little")]
         return any(text in header for text in self._spellings)
-
-    def _of_bits(self, data: bytes) -> Sketch:
-        try:
-            bits = (PackedBits if data[: len(MAGIC)] == MAGIC else PrivateBits).from_bytes(data)
-            return self.operator.sketch_packed(bits)
-        except (ValueError, OverflowError) as error:
-            raise FormatError(str(error)) from None
 
     def to_kept(self, sketch: Sketch) -> bytes:
         """Bytes that `from_kept` reads: a file without the operator."""

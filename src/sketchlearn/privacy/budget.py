@@ -59,7 +59,7 @@ BEGIN SELECT RAISE(ABORT, 'the limit is never removed'); END;
 
 
 class BudgetError(InvalidValueError):
-    """A release would cost more than is left, or the file of a budget is not sound."""
+    """A release would exceed the budget, or the budget file is damaged."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,9 @@ class Budget:
     def _agree(self) -> None:
         """Makes the file if there is none, reads its limit, and writes a lower one to it."""
         self._state, asked = "new", (self.epsilon, self.delta)
-        with self._transaction() as database:
-            entries = self._entries(database)
+        with self._transaction() as (database, _, limits):
             found = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
-            lowered = [entry["limit"] for entry in entries if "limit" in entry]
-            known = _limit(**lowered[-1]) if lowered else _limit(*found[:2])
+            known = _limit(**limits[-1]) if limits else _limit(*found[:2])
             neighbors, self.neighbors, self._state = self.neighbors, found[2], "there"
             self.by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
             if self.by_batch and neighbors == self.neighbors:
@@ -173,14 +171,14 @@ class Budget:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None) -> Budget:
-        """The budget of a file that is there."""
+        """The budget of an existing file."""
         if not Path(path).exists() or not os.path.getsize(path):
             raise FileNotFoundError(f"there is no budget {os.fspath(path)}: make it with Budget(path, epsilon=...)")
         return cls(path, witness=witness)
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far, a release that was booked and never made included."""
+        """What was spent so far, including releases that were booked and never made."""
         return self._total(self.log(), self.delta)
 
     @property
@@ -190,21 +188,20 @@ class Budget:
 
     def spent_on(self, batches: Batches) -> Spent:
         """The most that was spent on a record of these batches, as far as their ids tell."""
-        with self._transaction() as database:
-            entries = _releases(self._entries(database))
-            of_each = self._linked(entries, _names(database, batches), batches)
+        with self._transaction() as (database, releases, _):
+            of_each = self._linked(releases, _names(database, batches), batches)
             return max((self._total(some, self.delta) for some in of_each), key=lambda spent: spent.epsilon)
 
     def log(self) -> list[dict[str, Any]]:
         """All releases in order: when, by which mechanism, and what they cost."""
-        with self._transaction() as database:
-            return [{k: v for k, v in e.items() if k != "batches"} for e in _releases(self._entries(database))]
+        with self._transaction() as (_, releases, _):
+            return [{k: v for k, v in entry.items() if k != "batches"} for entry in releases]
 
     @property
     def head(self) -> tuple[int, str]:
-        """The number of entries and the digest of the last one, for whoever keeps a witness of its own."""
-        with self._transaction() as database:
-            self._entries(database)
+        """The number of entries and the digest of the last one, to keep a witness elsewhere."""
+        with self._transaction():
+            pass
         return _SEEN.get(self._file, (0, START))
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
@@ -220,10 +217,9 @@ class Budget:
         if self._state == "planned":
             self._require_room(entry, [], ledger)
             self._agree()
-        with self._transaction() as database:
-            entries = _releases(self._entries(database))
+        with self._transaction() as (database, releases, _):
             names = _names(database, batches)
-            for of_a_record in self._linked(entries, names, batches) if self.by_batch else [entries]:
+            for of_a_record in self._linked(releases, names, batches) if self.by_batch else [releases]:
                 self._require_room(entry, of_a_record, ledger)
             limits = {"most": self.epsilon, "most_delta": self.delta}
             own = {**limits, "neighbors": ledger.neighbors} if self.by_batch else {}
@@ -253,8 +249,8 @@ class Budget:
             before = self._total(entries, delta)
             raise BudgetError(
                 f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}; use a smaller {Parameter('epsilon')} (at most "
-                f"{max(0.0, limit - before.epsilon):.4g} for a Laplace release)"
+                f"it would be {after.epsilon:.4g}; use a smaller {Parameter('epsilon')} (a Laplace "
+                f"release may have {max(0.0, limit - before.epsilon):.4g})"
             )
 
     def _linked(
@@ -329,8 +325,8 @@ class Budget:
         return (known - 1, before) if killed else (known, last)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, locked for everybody else; nothing is changed if an error comes.
+    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, list[dict[str, Any]], list[dict[str, Any]]]]:
+        """The database, locked for everybody else, its releases and its lowered limits; an error changes nothing.
 
         Of a budget that is planned, it is an empty one in memory.
         """
@@ -358,7 +354,9 @@ class Budget:
                     database.execute("INSERT OR IGNORE INTO budget VALUES (1, ?, ?, ?)", limits)
                     accounts = (int(self.by_batch and not before), secrets.token_bytes(32))
                     database.execute("INSERT OR IGNORE INTO accounts VALUES (1, ?, ?)", accounts)
-                    yield database
+                    entries = self._entries(database)
+                    releases = [entry for entry in entries if "limit" not in entry]
+                    yield database, releases, [entry["limit"] for entry in entries if "limit" in entry]
                 except BaseException:
                     database.execute("ROLLBACK")
                     self._unconfirmed = {}
@@ -405,10 +403,6 @@ def _given(limits: list[float | None]) -> list[float]:
 
 def _other_neighbors(who: str, known: str, asked: str) -> str:
     return f"{who} about {known}, and the release is about {asked}: use the same neighbors"
-
-
-def _releases(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [entry for entry in entries if "limit" not in entry]
 
 
 def _names(database: sqlite3.Connection, batches: Batches) -> list[str] | None:

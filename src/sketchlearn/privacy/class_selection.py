@@ -36,7 +36,7 @@ THRESHOLD_CORRECTION = 1
 
 @dataclass(frozen=True)
 class SelectedClasses:
-    """Names of classes that were selected privately, in order, and what that has spent.
+    """Privately selected class names, in order, and what the selection has spent.
 
     They count as declared: `SketchClassifier().fit_sketch(releases, classes=selected)`.
 
@@ -65,7 +65,7 @@ def select_classes(
     already: Ledger | None = None,
     budget: Budget | Sequence[Budget] | None = None,
 ) -> SelectedClasses:
-    """The names of classes that have many records: private, where names that come from the data are not.
+    """Selects the names of classes with many records privately; names taken from the data would not be private.
 
     Classes with noisy counts below a threshold are left out: those of few records nearly always. What is spent is added
     to releases of the same sketches, and to what `fit_sketch(..., classes=selected)` says.
@@ -181,7 +181,6 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
 
 
 def _count(part: Any) -> int:
-    """The number of records of a class."""
     if isinstance(part, Sketch):
         releasable(part)
         return part.units

@@ -75,7 +75,7 @@ class Forecast:
 
     @property
     def verdict(self) -> str:
-        """What is known to be wrong or, if nothing is, what nobody can know."""
+        """The known problems or, if there are none, what remains unknown."""
         if self.cautions:
             return " ".join(self.cautions)
         unknown = "whether that suffices depends on the records, which were not looked at"

@@ -122,7 +122,6 @@ SCALE_BITS = 16  # OpenDP's exact samplers are four times slower with scales of 
 
 @cache
 def opendp() -> Any:
-    """What is needed of OpenDP."""
     names = ("combinators", "domains", "measurements", "metrics", "mod")  # its prelude imports scikit-learn: seconds
     library = SimpleNamespace(**{name: required(f"opendp.{name}", "privacy") for name in names})
     library.mod.enable_features("contrib")
@@ -200,7 +199,6 @@ class DiscreteLaplace(Mechanism):
         return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2.0**-8 else 0.0
 
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
-        """The difference of two geometric numbers."""
         p = -math.expm1(-1 / scale)
         return rng.geometric(p, size) - rng.geometric(p, size)
 

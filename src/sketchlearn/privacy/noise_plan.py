@@ -48,7 +48,6 @@ class NoisePlan:
 
     @property
     def scales(self) -> list[float]:
-        """Scales of the parts and, the last one, of the count."""
         return [part.scale for part in (*self.parts, self.count)]
 
     def ledger(self, design: str, *, private: bool = True) -> Ledger:
@@ -115,7 +114,6 @@ def plan_noise(
 
 
 def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """Epsilon and delta, if they are such."""
     epsilon, delta = positive("epsilon", epsilon), number("delta", delta)
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")

@@ -122,9 +122,9 @@ def planned_release(
     private: bool = True,
     **options: Any,
 ) -> tuple[NoisePlan, Ledger]:
-    """The noise of a release, and the ledger that says what it costs by itself; refused, if none may be made.
+    """The noise of a release, and the ledger of what it costs by itself. Other options are those of `plan_noise`.
 
-    Of a sketch without records, it depends on the design alone. Other options are those of `plan_noise`.
+    For a sketch without records, it depends on the design alone.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
@@ -146,7 +146,7 @@ def planned_release(
 
 
 def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> Release:
-    """The release that was planned and booked: parts and count with their noise."""
+    """The planned and booked release: sums and count with noise."""
     operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
@@ -196,7 +196,7 @@ def booked(
 
 
 def releasable(sketch: Sketch) -> Operator:
-    """The operator of a release of this sketch, which is refused if the bounds do not hold for its records."""
+    """The operator of a release of this sketch; raises an error if the bounds do not hold for its records."""
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:

@@ -42,7 +42,7 @@ class SessionError(InvalidValueError):
 
 
 class Session:
-    """Rows and a budget, for whoever may ask about the rows but not see them.
+    """Rows and a privacy budget, for analysts who may query the rows but not see them.
 
     Every answer is made of a private release, which is booked in the budget before its noise is drawn; ledgers of later
     releases include the earlier ones. Nothing else that depends on the rows comes out: no counts, no warnings, and no
@@ -174,7 +174,7 @@ class Session:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases of this session, in order: anybody may have them."""
+        """All releases of this session, in order. They may be shared."""
         return self._releases
 
     @property
@@ -183,9 +183,9 @@ class Session:
         return self._budget.spent
 
     def check(self, design: Operator) -> None:
-        """Sketches the rows and forgets the sketch, so that the holder of the rows sees why they are refused.
+        """Sketches the rows and discards the sketch, to show the holder of the rows why they are refused.
 
-        Its errors and warnings tell about single rows: it is not for those who may not see them.
+        Its errors and warnings reveal single rows: only for those who may see them.
         """
         design.sketch(self._source, nulls=DROPPED, **self._units)
 

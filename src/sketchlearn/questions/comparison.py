@@ -146,7 +146,6 @@ def _table_column_drift(
 
 
 def _shift_in_units(column: Column, name: str, shift: float) -> tuple[float, str]:
-    """How far a number moved, in the column's unit."""
     if isinstance(column, Number) and column.scaling == "log":
         return math.exp(min(shift * column.width, LARGEST_EXPONENT)), TIMES
     if isinstance(column, Text) and not column.n_words:
@@ -519,7 +518,7 @@ class _StatisticDistribution:
         return found if np.isfinite(found) else float(ndtr(-away))
 
     def usual(self, probability: float) -> float:
-        """The T below which sketches of one distribution stay with this probability."""
+        """The quantile of T for two sketches of one distribution."""
         low, high = 0.0, self.powers[0]
         for _ in range(40):
             middle = (low + high) / 2
@@ -538,7 +537,7 @@ class _StatisticDistribution:
 
 @dataclass(frozen=True)
 class Change:
-    """What a detector says of the newest sketch."""
+    """The result of a `ChangeDetector` for the newest sketch."""
 
     step: int  # number of the sketch, from 0
     alarm: bool  # whether the records changed
@@ -604,7 +603,7 @@ class ChangeDetector:
         self._sum_older()
 
     def update(self, sketch: Sketch) -> Change:
-        """Takes the next sketch of the stream, and says whether the records changed."""
+        """Adds the next sketch of the stream, and tests whether the records changed."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
         if sketch.count == 0:

@@ -33,11 +33,9 @@ class View:
         return int(self.matrix.shape[1])
 
     def points(self, rows: Double) -> Double:
-        """Rows in the view's coordinates."""
         return np.asarray((rows - self.origin) @ self.matrix)
 
     def covariances(self, covariances: Double) -> Double:
-        """Covariances in the view's coordinates."""
         return np.asarray(self.matrix.T @ covariances @ self.matrix)
 
 

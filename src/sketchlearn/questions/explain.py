@@ -106,7 +106,6 @@ class Advice:
 
     @property
     def remedy(self) -> str:
-        """What to do about too few components."""
         fewer = "one does not" if self.n_components == 1 else f"{self.n_components} do not"
         return (
             f"{self.enough} Gaussians explain the sketch, and {fewer}: ask for more components, unless fewer clusters "
@@ -127,7 +126,6 @@ def _path(problem: Problem, mixture: Mixture, n_records: float) -> ComponentPath
 
 
 def findings(f: dict[str, float]) -> list[str]:
-    """Sentences about the figures of a fit."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
     notes = [
         f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
@@ -350,7 +348,7 @@ class _Case:
 
     @property
     def of_rows(self) -> bool:
-        """Whether the centers are those of rows, which need no mixture that fits the sketch."""
+        """Whether the centers come from rows, which need no mixture that fits the sketch."""
         return self.centers is self.centroids and self.outcome.status in (Status.ROWS, Status.ALL_ROWS)
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:

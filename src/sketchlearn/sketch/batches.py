@@ -86,7 +86,7 @@ class Batches:
 
     @classmethod
     def just_read(cls) -> Batches:
-        """Of rows that a call has read just now, and whose content will tell the id."""
+        """Rows that a call has just read; their id follows from their content."""
         return cls(reads=frozenset([secrets.randbits(64)]))
 
     @classmethod
@@ -95,7 +95,7 @@ class Batches:
         return cls({secrets.randbits(64): 1})
 
     def read_apart(self, other: Batches) -> bool:
-        """Whether these were certainly read by other calls than the others, as far as this process knows."""
+        """Whether different calls of this process read them."""
         return bool(self.reads and other.reads) and self.reads.isdisjoint(other.reads)
 
     def shared(self, other: Batches, sign: int = 1) -> list[int]:
@@ -105,26 +105,26 @@ class Batches:
 
     @property
     def involved(self) -> frozenset[int]:
-        """All batches of which a release tells something."""
+        """All batches that a release depends on."""
         return self.taken.union(self.times)
 
     @property
     def complete(self) -> bool:
-        """Whether all batches have their ids here."""
+        """Whether the ids of all batches are known."""
         return self.missing_from == _END
 
     @property
     def missing_from(self) -> int:
-        """From which id on there may be batches whose ids are not here."""
+        """The smallest id from which on ids may be missing."""
         return 0 if self.unnamed else self.below
 
     def within(self, other: Batches) -> bool:
-        """Whether each of these batches, of which there is one at least, was added to the other."""
+        """Whether all of these batches (at least one) were added to the other."""
         known = bool(self.times) and self.complete and self.most == 1 and not self.partial
         return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False, distinct: bool = False) -> Batches:
-        """Those of a sum or a difference. The ids of batches that are not here are no trace of what was taken out.
+        """The batches of a sum or a difference. Ids of batches that were removed leave no trace.
 
         A stream adds one batch at a time to thousands: only a copy and a search for the largest look at all of them.
 
@@ -183,11 +183,11 @@ class Batches:
 
     @property
     def largest(self) -> int:
-        """How often a record may count."""
+        """The most that a record may count."""
         return max(self.most, *(_counted(n, self.equal.get(number, 1)) for number, n in self.times.items()), 1)
 
     def for_others(self, count: float) -> Batches:
-        """The same of a sketch of so many records without the ids of what was taken out: it may be of any batch."""
+        """The same, for a sketch of so many records, without the ids of what was removed: that may be of any batch."""
         return replace(self, taken=frozenset(), unnamed=self._left(count)) if self.taken else self
 
     def _left(self, count: float) -> int:
@@ -199,7 +199,7 @@ class Batches:
         return bool(self.unnamed) and (bool(other.unnamed) or other.partial or count > self.unnamed)
 
     def to_json(self, count: float) -> dict[str, Any]:
-        """As the file of a sketch of so many records says it."""
+        """The JSON form in the file of a sketch of so many records."""
         if self.partial and len(self.times) == 1:
             hidden = replace(self, times={}, equal={}, partial=False, unnamed=self._left(count), most=self.largest)
             return hidden.to_json(count)
@@ -215,7 +215,7 @@ class Batches:
 
     @classmethod
     def from_json(cls, form: Any) -> Batches:
-        """What a file says; a `ValueError` says why another form is refused."""
+        """The batches of a JSON form; a `ValueError` says why a form is refused."""
         if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + len(_NOTES):
             raise ValueError(f"its batches must be an object of at most {MOST_IDENTITIES} numbers")
         below = _number(form["below"]) if "below" in form else _END
@@ -236,7 +236,7 @@ class Batches:
 
 
 class Released:
-    """What this process has spent on each batch. Other processes have their own: a `Budget` is for all of them."""
+    """What this process has spent on each batch. A `Budget` is shared by several processes."""
 
     def __init__(self) -> None:
         self._ledgers: dict[int, Ledger] = {}
@@ -273,7 +273,7 @@ class Released:
         return found
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
-        """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
+        """Books a release of these batches: `book` takes what was spent before, and returns the sum, or refuses.
 
         Nobody else books meanwhile. The content is noted, too, for sketches that are known by nothing else.
         """
@@ -286,7 +286,7 @@ class Released:
         return ledger
 
     def note_rows(self, release: Batches, batches: Batches) -> None:
-        """Remembers which batches a release was made of: the release itself must not tell."""
+        """Remembers which batches a release was made of, which the release itself must not tell."""
         with self._lock:
             self._rows.update(dict.fromkeys(release.times, batches.involved))
             if not batches.complete:
@@ -304,7 +304,7 @@ class Released:
         return complete and bool(known) and all(rows.isdisjoint(batches.involved) for rows in known)
 
     def forget(self) -> None:
-        """As if nothing had been released: for tests alone."""
+        """Forgets all releases: only for tests."""
         for known in (self._ledgers, self._contents, self._unlisted, self._rows, self._incomplete):
             known.clear()
 
@@ -314,7 +314,7 @@ _SECRET = secrets.token_bytes(32)  # of this process
 
 
 def digest_of(sums: NDArray[np.int64], units: int) -> bytes:
-    """A digest of what is subtracted, from which nobody without this process can tell what it was."""
+    """A digest of what is subtracted, keyed by a secret of this process."""
     content = np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()
     return hashlib.blake2b(content, digest_size=16, key=_SECRET).digest()
 

@@ -64,7 +64,7 @@ class PackedBits(FrozenArrays):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedBits:
-        """What `to_bytes` wrote."""
+        """Reads the bytes that `to_bytes` wrote."""
         n_rows, n_bits = _header(data, HEADER, MAGIC, "packed bits")
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
@@ -88,7 +88,7 @@ class PackedBits(FrozenArrays):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the words take."""
+        """The size of the words in bytes."""
         return self.words.nbytes
 
     def sums(self, weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
@@ -164,7 +164,7 @@ LARGEST_EPSILON = 20.0  # Beyond, a response protects next to nothing.
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """How many of a reading's bits are sent, and by which whole number each of them counts.
+    """Randomised response: how many of a reading's bits are sent, and the whole number that each counts.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class RandomisedResponse:
 
     @classmethod
     def best(cls, epsilon: float, n_bits: int) -> RandomisedResponse:
-        """The response of least variance within a budget."""
+        """The response of least variance for this epsilon."""
         epsilon, n_bits = positive("epsilon", epsilon), whole("n_bits", n_bits, most=MOST_BITS)
         if epsilon > LARGEST_EPSILON:
             raise ValueError(f"epsilon above {LARGEST_EPSILON:g} protects next to nothing: ask for less, or send all")
@@ -249,7 +249,7 @@ PRIVATE_HEADER = struct.Struct("<8sQdQQQ")  # magic, rows, epsilon, bits of a re
 
 @dataclass(frozen=True, eq=False)
 class PrivateBits(FrozenArrays):
-    """Randomised responses of readings, made where the readings are: whoever receives them learns little of each.
+    """Randomised responses (local differential privacy): the receiver learns little about each reading.
 
     `operator.pack(rows, epsilon=...)` gives them, and `operator.sketch_packed(bits)` takes them.
 
@@ -321,7 +321,7 @@ class PrivateBits(FrozenArrays):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PrivateBits:
-        """What `to_bytes` wrote."""
+        """Reads the bytes that `to_bytes` wrote."""
         n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER, PRIVATE_MAGIC, "private bits")
         try:
             response = RandomisedResponse(epsilon, n_bits, n_sent, factor)

@@ -131,7 +131,6 @@ class PartNoise(Value):
         self._set(scale=_size("scale", self.scale), variance=_size("variance", self.variance))
 
     def merged(self, other: PartNoise) -> PartNoise:
-        """The noise of the sum of two such parts."""
         sensitivity, scale = max(self.sensitivity, other.sensitivity), max(self.scale, other.scale)
         return PartNoise(sensitivity, scale, self.variance + other.variance)
 
@@ -153,7 +152,7 @@ class SelectionCost(Value):
 
 @dataclass(frozen=True)
 class Ledger(Value):
-    """The guarantee of a private sketch, and the noise that it cost.
+    """The privacy guarantee of a sketch, and the noise that was added for it.
 
     Attributes
     ----------
@@ -291,11 +290,11 @@ class Ledger(Value):
         return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
 
     def includes(self, selection: Ledger) -> bool:
-        """Whether what was spent includes a selection of names of classes, whose ledger is given."""
+        """Whether the cost of this selection of class names is included."""
         return set(selection.selections or ()) <= set(self.selections or ())
 
     def after(self, earlier: Ledger | None) -> Ledger:
-        """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
+        """The ledger of a release after an earlier one of the same records: costs add up, the noise is this one's."""
         if earlier is None:
             return self
         both = earlier.merged(self, overlapping=True)
@@ -303,7 +302,7 @@ class Ledger(Value):
         return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
-        """The same about replaced records: one is removed and one added, which is paid twice."""
+        """The same for replace-one neighbors: a record is removed and another added, so that the cost doubles."""
         if self.neighbors == REPLACE:
             return self
         delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
@@ -311,9 +310,9 @@ class Ledger(Value):
         return replace(self, neighbors=REPLACE, epsilon=epsilon, delta=delta, rho=None, selections=None)
 
     def across_classes(self) -> Ledger:
-        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice.
+        """The ledger of disjoint classes: a replaced record may change its class, so that the cost doubles.
 
-        A selection of the classes' names is paid once: it looked at all classes together.
+        A selection of the classes' names counts once, because it used all classes together.
         """
         if self.neighbors == ADD_REMOVE or self.unit is not None:  # units may be in all classes, which were added up
             return self
@@ -329,18 +328,18 @@ class Ledger(Value):
 
     @property
     def local(self) -> bool:
-        """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
+        """Whether this is local privacy: each record was randomised before it was sent."""
         return self.mechanism == RANDOMISED_RESPONSE
 
     @property
     def protected(self) -> str:
-        """Whom the guarantee is about, in words."""
+        """The protected unit, in words."""
         if self.unit is None or self.rows_per_unit is None:
             return "one record"
         return f"all rows of one unit, per {self.unit} (at most {counted(self.rows_per_unit, 'row')} each)"
 
     def covers(self, other: Ledger) -> bool:
-        """Whether this ledger admits to at least what the other has spent."""
+        """Whether this ledger includes at least what the other has spent."""
         if self.rho is not None and (other.rho is None or other.rho > self.rho):
             return False  # by rho, further releases would add less to it than to the other
         same = (self.neighbors, self.unit) == (other.neighbors, other.unit)
@@ -368,7 +367,6 @@ class Ledger(Value):
 
 
 def check_neighbors(neighbors: Any) -> str:
-    """One of the two kinds of neighbors."""
     if neighbors not in (ADD_REMOVE, REPLACE):
         raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
     return str(neighbors)
@@ -392,7 +390,6 @@ def _rounded_up(exact: Fraction) -> float:
 
 
 def _check_selections(ledger: Ledger) -> None:
-    """Refuses costs of selections that are more than all that was spent."""
     costs = ledger.selections or ()
     if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
         raise ValueError("selections must be a tuple of SelectionCost")

@@ -12,7 +12,7 @@ from sketchlearn.core.values import shortened, whole
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """A note of sketches: at most so many rows of each unit count.
+    """The privacy unit of a sketch: at most so many rows of each unit count.
 
     Parameters
     ----------
@@ -35,12 +35,11 @@ class PrivacyUnit:
         object.__setattr__(self, "rows_per_unit", whole("rows_per_unit", self.rows_per_unit))
 
     def to_json(self) -> dict[str, Any]:
-        """As the header of a file says it."""
         return {"unit": self.name, "rows_per_unit": self.rows_per_unit}
 
     @classmethod
     def from_json(cls, description: dict[str, Any]) -> PrivacyUnit | None:
-        """What the header of a file says, if it speaks of units."""
+        """The privacy unit in the header of a file, if there is one."""
         return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
 
     def __str__(self) -> str:
@@ -50,9 +49,9 @@ class PrivacyUnit:
 def unit_of_sum(
     a: PrivacyUnit | None, b: PrivacyUnit | None, *, rows_without_unit: bool, disjoint: bool
 ) -> PrivacyUnit | None:
-    """The note of a sum. A unit may have rows in both sketches, unless they are `disjoint`.
+    """The privacy unit of a sum. A unit may have rows in both sketches, unless they are `disjoint`.
 
-    It is refused to add `rows_without_unit` to rows of units.
+    Adding `rows_without_unit` to rows of units is refused.
     """
     if a is not None and b is not None:
         if a.name != b.name:

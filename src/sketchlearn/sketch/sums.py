@@ -60,7 +60,7 @@ def canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[n
 
 
 def check_private(operator: Any, ledger: Any, units: int, bits: int, unit: Any) -> None:
-    """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
+    """Raises an error for a private sketch that cannot be a release: sums may be anything, the count at least 1."""
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
     if unit is not None:
@@ -110,7 +110,6 @@ def require_enough_shares(ledger: Ledger | None) -> None:
 
 
 def few_records(count: float, remedy: str) -> str:
-    """The warning in words: how many records there are, and what to do."""
     return (
         f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: protect "
         f"it like the records themselves; before you share it, {remedy}"
@@ -244,7 +243,7 @@ class Sketch:
     def of_same_records(
         self, operator: Any, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
-        """Other sums of the same records: a release of either sketch counts for both."""
+        """A sketch of the same records with other sums: a release of either counts for both."""
         if ledger is not None:
             return Release(operator, sums, self.units, ledger, made_of=(self,))
         notes = (self.skipped, None, self.clipped, self.heaviest, kept, self.batches, self.unit)
@@ -260,9 +259,9 @@ class Sketch:
         return twin
 
     def as_one_batch(self, name: str = "") -> Sketch:
-        """The same, its records known as one batch by their content, however many parts they were read in.
+        """The same with a single batch id, by content, however many parts the records were read in.
 
-        A file of it has one id alone: none of single rows, for instance, that were added one by one.
+        Its file has only this id, and none of single rows that were added one by one, for example.
         """
         if not isinstance(name, str):
             raise TypeError(f"batch must be a name, not {type(name).__name__}")
@@ -270,7 +269,7 @@ class Sketch:
 
     @property
     def is_one_release(self) -> bool:
-        """Whether it is a release that is known by its own noise, and no sum or part of releases."""
+        """Whether it is a single release, and not a sum or a part of releases."""
         if self.ledger is None:
             return False
         return self.batches == Batches.of_content(self.operator.identity, self.sums, self.units)
@@ -282,12 +281,12 @@ class Sketch:
 
     @property
     def may_be_seen(self) -> bool:
-        """Whether it is private: neither exact, nor a share of noise, nor of noise that a seed gives away."""
+        """Whether it is private: not exact, no share of noise, and no noise from a seed."""
         return self.ledger is not None and self.ledger.private and not self.lacks_shares
 
     @property
     def released(self) -> Ledger | None:
-        """What this process has spent on releases of any of these records, as far as their batches tell."""
+        """What this process has spent on these records, according to their batch ids."""
         return RELEASED.spent(self.batches)
 
     def update(
@@ -313,15 +312,15 @@ class Sketch:
         return self.add_as_new(self.operator.sketch(data, **options))
 
     def add_as_new(self, other: Sketch) -> Sketch:
-        """Adds a sketch in place, whose caller knows that its records are new ones, even if equal ones are here."""
+        """Adds a sketch of new records in place, even if equal records are here already."""
         return self._become(self._combine(other, 1, distinct=True))
 
     def with_other_records(self, other: Sketch) -> Sketch:
-        """The sum, where the caller knows that no record, and no unit, is in both, even if equal ones are."""
+        """The sum of sketches that share no record and no unit, even if they have equal ones."""
         return self._combine(other, 1, overlapping=False, distinct=True)
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
-        """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
+        """Adds records given as packed signs; private bits only to an empty sketch or one of private bits."""
         added: Sketch = self.operator.sketch_packed(bits, sample_weight=sample_weight)
         if added.ledger is None:
             self._require_exact("take in records")
@@ -407,7 +406,7 @@ class Sketch:
             raise InvalidValueError(
                 "cannot add sketches: a part of a batch was forgotten in one of them, so that its file does not name "
                 "the batch, and the other may contain all of it",
-                f"{disjoint} states that it does not, and {Parameter('overlapping', True)} that it may",
+                f"{disjoint} says that it does not, and {Parameter('overlapping', True)} that it may",
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
         bits = max(self.bits, other.bits)
@@ -434,7 +433,7 @@ class Sketch:
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
     def may_equal(self, other: Sketch) -> bool:
-        """Whether both may have equal rows by chance: no records, or few that two calls have read."""
+        """Whether both may have equal rows by chance: no records, or few, read by two calls."""
         fewest = min(self.count, other.count)
         return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
 
@@ -481,7 +480,7 @@ class Sketch:
         return own == others and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
-        """What a file says about the integers, as a JSON object."""
+        """The description in a file, as a JSON object."""
         return {**self.notes(), "operator": self.operator.to_json()}
 
     def notes(self) -> dict[str, Any]:
@@ -500,8 +499,7 @@ class Sketch:
         }
 
     def content(self, **more: Any) -> bytes:
-        """The bytes of a file without the ids of batches, which tell in what parts the records came: equal sketches
-        give equal bytes.
+        """The bytes of a file without batch ids, so that equal sketches give equal bytes.
 
         Records that count several times are then rows of that weight, which no release takes.
         """
