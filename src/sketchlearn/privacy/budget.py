@@ -248,9 +248,9 @@ class Budget:
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
             raise BudgetError(
-                f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}; use a smaller {Parameter('epsilon')} (a Laplace "
-                f"release may have {max(0.0, limit - before.epsilon):.4g})"
+                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g} (so far {before}); "
+                f"use a smaller {Parameter('epsilon')} (a Laplace release may have "
+                f"{max(0.0, limit - before.epsilon):.4g})"
             )
 
     def _linked(

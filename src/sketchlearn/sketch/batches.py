@@ -147,7 +147,8 @@ class Batches:
                 partial = True
                 taken.add(number)
             if sign < 0 and left * before <= 0:
-                counts, left = [*counts, abs(left)], 0
+                counts += [abs(left)]
+                left = 0
             if left:
                 times[number] = left
             several = self.equal.get(number, 1), other.equal.get(number, 1)
