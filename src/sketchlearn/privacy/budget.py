@@ -248,8 +248,8 @@ class Budget:
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
             raise BudgetError(
-                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g} (so far {before}); "
-                f"use a smaller {Parameter('epsilon')} (a Laplace release may have "
+                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g} (so far, {before}"
+                f"); use a smaller {Parameter('epsilon')} (a Laplace release may have "
                 f"{max(0.0, limit - before.epsilon):.4g})"
             )
 
