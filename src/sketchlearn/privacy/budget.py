@@ -247,10 +247,10 @@ class Budget:
         limit = min(_given([self.epsilon, *(booked.get("most") for booked in entries)]), default=math.inf)
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
+            left = max(0.0, limit - before.epsilon)
             raise BudgetError(
-                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g} (so far, {before}"
-                f"); use a smaller {Parameter('epsilon')} (a Laplace release may have "
-                f"{max(0.0, limit - before.epsilon):.4g})"
+                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g}, with {before} "
+                f"before; use a smaller {Parameter('epsilon')} (a Laplace release may have {left:.4g})"
             )
 
     def _linked(
