@@ -267,7 +267,10 @@ class Budget:
 
     def _append(self, database: sqlite3.Connection, entry: dict[str, Any]) -> None:
         """Adds an entry to the log, and to the witness, which is told once more when the entry is on disk."""
-        n_entries, previous = _SEEN[self._file]  # just read in this transaction
+        # from the database: another thread that has just committed may still change _SEEN
+        n_entries, last = database.execute("SELECT count(*), max(id) FROM releases").fetchone()
+        found = database.execute("SELECT digest FROM releases WHERE id = ?", (last,)).fetchone()
+        previous = found[0] if found else START
         text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **entry}, sort_keys=True)
         digest = link(previous, text)
         values = (text, previous, digest)
