@@ -225,7 +225,7 @@ class Batches:
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()):
             raise ValueError("its batches must be counted by whole numbers")
         if form.get("partial", True) is not True:
-            raise ValueError("partial must be true, or left out")
+            raise ValueError("partial, of its batches, must be true, or left out")
         unnamed = whole("unnamed", form["unnamed"]) if "unnamed" in form else 0
         equal = form.get("equal", {})
         if not isinstance(equal, dict):
