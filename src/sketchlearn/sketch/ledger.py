@@ -218,7 +218,7 @@ class Ledger(Value):
             if (value := getattr(self, name)) is not None or name not in self._omitted:
                 self._set(**{name: check(name, value)})
         if not 0 <= self.delta <= 1 or not 0 <= self.count_share < 1:
-            raise ValueError("delta and count_share must be numbers from 0 to 1")
+            raise ValueError("delta and the share of the count must be numbers from 0 to 1")
         parts = self.parts or ()
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
             raise ValueError("parts must be a tuple of PartNoise")
