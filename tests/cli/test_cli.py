@@ -502,7 +502,7 @@ def test_shares_of_noise_are_private_in_their_sum_alone(exact_of_bounds, worked,
     assert "private sketch" in done("info", "all", cwd=tmp_path).stdout
     done("fit", "kmeans", "-k", 3, "all", "-o", "model.json", cwd=tmp_path)
     told = called("merge", "one.share", "one.share", "-o", "twice", cwd=tmp_path)
-    assert (told.returncode, "the same one twice" in told.stderr) == (1, True)
+    assert (told.returncode, "one is added twice" in told.stderr) == (1, True)
 
 
 def test_shares_of_noise_have_no_delta(exact_of_bounds, tmp_path):

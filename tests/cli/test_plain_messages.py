@@ -179,7 +179,7 @@ def test_errors_survive_pickling():
     [
         (["privatize", "rows.sketch", "--epsilon", 1, "-o", "x"], "public, give --assume-public-design"),
         (["privatize", "bounds.sketch", "--epsilon", 30, "-o", "x"], "ask for less, or give --allow-weak"),
-        (["merge", "rows.sketch", "rows.sketch", "-o", "x"], "if it shall count twice, give --overlapping"),
+        (["merge", "rows.sketch", "rows.sketch", "-o", "x"], "or give --overlapping to count it twice"),
         (["fit", "pca", "-k", 1, "rows.sketch"], "a sketch of second moments (sketchlearn design --task moments)"),
         (
             ["fit", "subspaces", "-k", 1, "rows.sketch"],

@@ -227,5 +227,5 @@ def test_what_cannot_be_asked():
     svm = LinearSVC().fit(features.transform(ROWS), LABELS)
     with pytest.raises(TypeError, match="queries must be PackedBits"):
         features.decision(svm, features.transform(ROWS))
-    with pytest.raises(ValueError, match="rows of 49 bits need as many"):
+    with pytest.raises(ValueError, match="weights must have 49 rows"):
         features.decision(svm, PackedBits.from_signs(np.ones((3, 49))))

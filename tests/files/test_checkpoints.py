@@ -26,8 +26,8 @@ def all_rows(files):
     return OPERATOR.sketch([np.load(file) for file in files])
 
 
-def run(files, operator=OPERATOR, **reading):
-    return sketch_files(operator, files, Reading(**reading), Work(files))
+def run(files, operator=OPERATOR, nulls="error", **reading):
+    return sketch_files(operator, files, Reading(**reading, arguments={"nulls": nulls}), Work(files))
 
 
 @pytest.mark.slow

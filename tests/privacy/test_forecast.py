@@ -157,12 +157,12 @@ def test_more_records_or_epsilon_show_what_was_hidden():
 @pytest.mark.parametrize(
     ("sketched", "options", "message"),
     [
-        (WHOLE, {}, "say about how many records there will be: n_rows"),
+        (WHOLE, {}, "the approximate number of records is required: give n_rows"),
         (WHOLE, {"n_rows": 0}, "n_rows must be a whole number"),
         (WHOLE, {"n_rows": 10, "n_components": 0}, "n_components must be a whole number"),
         (WHOLE, {"n_rows": 10, "epsilon": 0.0}, "epsilon must be a positive number"),
         (WHOLE, {"n_rows": 10, "neighbors": "swap"}, "neighbors must be 'add-remove' or 'replace'"),
-        (WHOLE, {"n_rows": 10, "epsilon": 1e-12}, "so small that its noise does not fit"),
+        (WHOLE, {"n_rows": 10, "epsilon": 1e-12}, "so small that its noise exceeds 64 bits"),
         (skl.features.SecondMoments(2, bound=1.0), {"n_rows": 10}, "refuses rows outside its bound"),
     ],
 )
@@ -220,11 +220,11 @@ def test_one_budget_pays_for_a_count_histograms_and_clusters():
         ({skl.features.Histograms: 0.98}, "add up to 1, and leave nothing"),
         (
             {skl.features.FourierFeatures: 0.9, skl.features.Histograms: 0.9, skl.features.SecondMoments: 0.9},
-            "add up to 2.72: let them add up",
+            "add up to 2.72: make them add up",
         ),
         (
             {skl.features.FourierFeatures: 0.1, skl.features.Histograms: 0.1, skl.features.SecondMoments: 0.1},
-            "add up to 0.32: let them add up",
+            "add up to 0.32: make them add up",
         ),
         (
             {skl.features.QuadraticFeatures: 0.5},

@@ -238,7 +238,7 @@ def test_a_budget_is_about_one_kind_of_unit(tmp_path):
 
 def test_shares_of_noise_need_a_word_about_people_with_several_parties():
     shares = [skl.privatize(people(X[i::2], IDS[i::2]), epsilon=1.0, parties=2) for i in range(2)]
-    with pytest.raises(ValueError, match="rows of one patient_id may lie with several parties"):
+    with pytest.raises(ValueError, match="several parties may have rows of the same patient_id"):
         skl.merge(shares)
     assert skl.merge(shares, overlapping=False).ledger.epsilon == 1.0
     both = skl.merge(shares, overlapping=True).ledger

@@ -175,7 +175,7 @@ def test_two_releases_differ(exact):
         ({"epsilon": math.nan}, "epsilon must be a positive number, not nan"),
         ({"epsilon": math.inf}, "epsilon must be a positive number, not inf"),
         ({"epsilon": "1"}, "epsilon must be a positive number, not '1'"),
-        ({"epsilon": 1e-12}, "so small that its noise does not fit"),
+        ({"epsilon": 1e-12}, "so small that its noise exceeds 64 bits"),
         ({"delta": 1.0}, "delta must be at least 0 and below 1, not 1.0"),
         ({"delta": -1e-9}, "delta must be at least 0 and below 1"),
         ({"delta": math.nan}, "delta must be a finite number"),
@@ -383,7 +383,7 @@ def test_a_second_release_must_be_paid(exact):
     grown = exact + exact.operator.sketch(ROWS[:5])
     for sketch in (exact, exact.copy(), grown, exact.copy().update(ROWS[:3]), pickle.loads(pickle.dumps(exact))):
         with pytest.raises(
-            ValueError, match=r"were released before .* pass already= that release, or a budget, and both are paid"
+            ValueError, match=r"were released before .* pass that release as already=, or a budget, so that both count"
         ):
             privatize(sketch, epsilon=0.5)
     less = replace(first.ledger, epsilon=0.9)

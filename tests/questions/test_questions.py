@@ -180,7 +180,7 @@ SKETCH = skl.design(ROWS, n_components=2).sketch(ROWS[:1000])
         (lambda: skl.Questions(SKETCH).density([1.0, 2.0]), "a table of 3 columns"),
         (lambda: skl.Questions(SKETCH).mean_of(lambda _: 1.0), "one finite number for each row"),
         (lambda: skl.distance(SKETCH, SKETCH, confidence=1.0), "between 0 and 1"),
-        (lambda: skl.distance(SKETCH, ROWS), "two sketches are compared, not ndarray"),
+        (lambda: skl.distance(SKETCH, ROWS), "expected two sketches, not ndarray"),
         (lambda: skl.ChangeDetector(level=2), "between 0 and 1"),
         (lambda: skl.ChangeDetector(windows=()), "at least one"),
         (lambda: skl.ChangeDetector().update(ROWS), "sketch the rows first"),

@@ -219,14 +219,14 @@ def test_products_on_any_number_of_threads():
 
 def test_products_that_do_not_fit():
     bits = PackedBits.from_signs(signs(3, 11))
-    with pytest.raises(ValueError, match="rows of 11 bits have no inner product with rows of 12"):
+    with pytest.raises(ValueError, match="both must have the same number of bits, not 11 and 12"):
         bits.inner(PackedBits.from_signs(signs(3, 12)))
     with pytest.raises(TypeError, match="inner takes PackedBits"):
         bits.inner(bits.signs())
     with pytest.raises(TypeError, match=r"use a.inner\(b\)"):
         bits @ bits
     for odd in (np.ones(10), np.ones((11, 2, 2)), np.ones(11, complex), 3.0):
-        with pytest.raises(ValueError, match="rows of 11 bits need as many rows of weights"):
+        with pytest.raises(ValueError, match="weights must have 11 rows of numbers"):
             bits @ odd
 
 

@@ -167,7 +167,7 @@ def push(
     paths = files.files_from(data) if not all(_is_sketch(path) for path in data) else data
     if paths == [files.STANDARD]:
         raise misused("push needs files: save standard input to one first")
-    reading = Reading(n_jobs=jobs, **tables.arguments())
+    reading = Reading(n_jobs=jobs, arguments=tables.arguments())
     operator = None
     for path in paths:
         name = _report_id(path, collection, reading)

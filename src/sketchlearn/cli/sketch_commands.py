@@ -93,9 +93,7 @@ def sketch(
     files.check_paths([*paths, design, key], [output], json=json)
     signing = files.signing_key(key)
     folder = None if checkpoint is None else Path(checkpoint)
-    reading = Reading(
-        n_jobs=jobs, device=device, skip_bad=skip_bad, folder=folder, every=checkpoint_every, **tables.arguments()
-    )
+    reading = Reading(jobs, device, skip_bad, folder, checkpoint_every, tables.arguments())
     shown = bool(progress)
     operator = None if design is None else files.read_as("design", design, design_from_bytes)[0]
     piped, by_unit, by_file = paths == [files.STANDARD], unit is not None, folder is not None or skip_bad

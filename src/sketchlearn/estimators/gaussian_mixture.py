@@ -258,7 +258,7 @@ class EMStep:
     @classmethod
     def of(cls, sketch: Sketch, family: Family) -> EMStep:
         """The step from a sketch of expected statistics."""
-        operator: ExpectedStatistics = sketch.operator  # type: ignore[assignment]
+        operator: ExpectedStatistics = sketch.operator
         k, kind = family.n_components, family.covariance_type
         if operator.n_components != k:
             raise ValueError(

@@ -77,7 +77,7 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     """
     part = needed_part(sketch, Ability.INDEPENDENT_COMPONENTS, "ICA")
     moments, _ = Moments.of(sketch, "ICA").floored()
-    operator: CumulantFeatures = part.operator  # type: ignore[assignment]
+    operator: CumulantFeatures = part.operator
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
         noise = noise + part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2

@@ -453,7 +453,7 @@ class SketchKernelRegressor(NumberEstimator):
         """
         state = self._state_of(sketch)
         part = needed_part(sketch, Ability.KERNEL_REGRESSIONS, "a kernel regression")
-        operator: FeatureMoments = part.operator  # type: ignore[assignment]
+        operator: FeatureMoments = part.operator
         found = targets_of(operator)
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
             raise ValueError("the sketch was designed for other targets: leave them out")
@@ -482,7 +482,7 @@ class SketchKernelRegressor(NumberEstimator):
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002
         part, table = needed_part(state.sketch, Ability.KERNEL_REGRESSIONS, "a kernel regression"), state.table
-        operator: FeatureMoments = part.operator  # type: ignore[assignment]
+        operator: FeatureMoments = part.operator
         moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
         problem = KernelProblem.of(moments, operator, table.targets)
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)

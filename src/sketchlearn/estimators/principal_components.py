@@ -268,7 +268,7 @@ def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.ra
     if found.residual > MOST_RESIDUAL:
         few = f"{len(found.variances)} components do not explain the random projections"
         return ErrorBars({"mean_": own}, f"{few}: ask for more of them, or sketch second moments")
-    quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
+    quadratic: QuadraticFeatures = squares.operator
     omega = quadratic.directions
     values = squares.mean - ((found.mean - quadratic.middle) @ omega) ** 2
     powers = (found.components @ omega) ** 2
@@ -305,8 +305,8 @@ def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str],
             "is required here", "random projections determine only a few components", parameter="n_components"
         )
     k = int(wanted)
-    quadratic: QuadraticFeatures = squares.operator  # type: ignore[assignment]
-    beside: ColumnMoments = columns.operator  # type: ignore[assignment]
+    quadratic: QuadraticFeatures = squares.operator
+    beside: ColumnMoments = columns.operator
     away, power = np.split(columns.mean, 2)
     ledger, m = squares.ledger, quadratic.n_directions
     if ledger is not None:

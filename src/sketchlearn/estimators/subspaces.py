@@ -485,7 +485,7 @@ class _Problem:
     """The moments in coordinates in which all directions that the subspaces span have variance 1."""
 
     def __init__(self, sketch: Sketch, dimensions: Sequence[int]) -> None:
-        operator: VeroneseMoments = sketch.operator  # type: ignore[assignment]
+        operator: VeroneseMoments = sketch.operator
         self.sketch, self.operator, self.dimensions = sketch, operator, list(dimensions)
         second, _ = operator.split(sketch.mean)
         values, vectors = np.linalg.eigh(second)

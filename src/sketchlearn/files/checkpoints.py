@@ -35,36 +35,21 @@ MOST_KERNEL_SUMS = 100_000_000  # Additions of one call, a fraction of a second:
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: columns, missing values, threads, device, bad files, folder and interval of checkpoints.
+    """How files are read: threads, device, bad files, folder and interval of checkpoints, and arguments of `source`."""
 
-    The other fields are arguments of `source`.
-    """
-
-    columns: tuple[Any, ...] | None = None
-    nulls: str = "error"
     n_jobs: int | None = None
     device: str | None = None
     skip_bad: bool = False
     folder: Path | None = None
     every: float = 20.0
-    exclude: tuple[Any, ...] = ()
-    numeric_only: bool = False
-    delimiter: str | None = None
-    decimal: str | None = None
-    header: bool | None = None
-    encoding: str | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `source` that are not the defaults."""
-        names = ("columns", "nulls", "exclude", "numeric_only", "delimiter", "decimal", "header", "encoding")
-        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(Reading, name)}
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def facts(self) -> list[Any]:
-        """The arguments that the sketch depends on, in the form of earlier versions."""
-        more = {name: value for name, value in self.arguments.items() if name not in ("columns", "nulls")}
-        return [self.nulls, self.columns, *([more] if more else [])]
+        """The arguments that the sketch depends on, in the form of earlier versions: without defaults."""
+        usual = {"nulls": "error", "exclude": (), "numeric_only": False}
+        more = {name: value for name, value in self.arguments.items() if value != usual.get(name)}
+        return [more.pop("nulls", "error"), more.pop("columns", None), *([more] if more else [])]
 
 
 class Work:
@@ -79,7 +64,6 @@ class Work:
         self.note: Callable[[Mapping[str, str]], None] = lambda _remarks: None  # is given the remarks of each source
 
     def advance(self, rows: int, n_bytes: int) -> None:
-        """Counts what was read."""
         self.bytes_read += n_bytes
         self.show(rows)
 
@@ -131,7 +115,7 @@ def sketch_files(operator: Operator, paths: list[str], reading: Reading, work: W
 
 
 class _BadFileError(Exception):
-    """A file cannot be read, or its rows cannot be sketched."""
+    pass
 
 
 @contextmanager
@@ -146,7 +130,6 @@ def _bad_file(path: str) -> Iterator[None]:
 
 
 def _sketch_file(operator: Operator, path: str, reading: Reading, work: Work) -> tuple[Part, bool]:
-    """The final state of a file, and whether the checkpoint already had it."""
     with _bad_file(path):
         before = _identity(path)
     name = _name(operator, path, before, reading)
@@ -220,7 +203,6 @@ class _BlocksOfFile:
 
 
 def _cut(block: Block, first: int, last: int) -> Block:
-    """Some consecutive rows of a block."""
     numbers = None if block.numbers is None else block.numbers[first:last]
     return replace(block, rows=block.rows[first:last], start=block.start + first, numbers=numbers)
 

@@ -32,7 +32,6 @@ SCHEMA_VERSION = 1
 
 
 def schema_to_bytes(schema: Schema) -> bytes:
-    """A schema as the bytes of a file."""
     return to_document(SCHEMA, SCHEMA_VERSION, {"schema": schema.to_json()})
 
 

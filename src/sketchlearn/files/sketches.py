@@ -189,8 +189,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[Any] | None = None) 
     ...     skl.load(path) == operator.sketch([[1.0, 2.0]])
     True
     """
-    keys = None if trusted is None else public_keys(trusted)
-    return read(path, partial(from_bytes, trusted=keys))
+    return read(path, partial(from_bytes, trusted=trusted))
 
 
 def merge(
@@ -241,26 +240,31 @@ class KnownOperator:
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
-        self._variants = {id(variant): variant for variant in (operator, operator.without_keeping())}.values()
-        texts = [json.dumps(variant.to_json(), sort_keys=True, separators=(",", ":")) for variant in self._variants]
-        self._forms = [json.loads(text) for text in texts]
-        self._texts = [f'"operator":{text}'.encode() for text in texts]
+        variants = {id(variant): variant for variant in (operator, operator.without_keeping())}.values()
+        # by random words, which replace the operator's text in a description
+        self._variants = {secrets.token_hex(16): variant for variant in variants}
+        spelled = partial(json.dumps, sort_keys=True, separators=(",", ":"))
+        texts = {mark: spelled(variant.to_json()) for mark, variant in self._variants.items()}
+        self._forms = {mark: json.loads(text) for mark, text in texts.items()}
+        self._texts = {mark: f'"operator":{text}'.encode() for mark, text in texts.items()}
         # as the header of a file has them
-        self._spellings = [json.dumps(text.decode())[1:-1].encode() for text in self._texts]
-        # random words that replace the operator's text in a description
-        self._marks = [secrets.token_hex(16) for _ in texts]
+        self._spellings = [json.dumps(text.decode())[1:-1].encode() for text in self._texts.values()]
 
     @loading()
     def from_file(self, data: bytes) -> Sketch:
         """The sketch of a file, as `from_bytes` reads it; an `OtherDesignError` if its operator is another one."""
         if data[: len(MAGIC)] in (MAGIC, PRIVATE_MAGIC):  # bits of a device
-            return self._of_bits(data)
+            try:
+                bits = (PackedBits if data[: len(MAGIC)] == MAGIC else PrivateBits).from_bytes(data)
+                return self.operator.sketch_packed(bits)
+            except (ValueError, OverflowError) as error:
+                raise FormatError(str(error)) from None
         with expecting("sketch", data):
             tensors, description = unpack(data, self._parse)
         check_signature(data, description, None)
         form = description.get("operator")
-        for mark, own, variant in zip(self._marks, self._forms, self._variants, strict=True):
-            if form in (mark, own):
+        for mark, variant in self._variants.items():
+            if form in (mark, self._forms[mark]):
                 return sums_of(variant, tensors, description)
         if self.spells(data):  # beside another one, which nobody parses then
             raise OtherDesignError("it was sketched by another design than the collection's")
@@ -283,20 +287,13 @@ class KnownOperator:
         header = data[8 : 8 + int.from_bytes(data[:8], "little")]
         return any(text in header for text in self._spellings)
 
-    def _of_bits(self, data: bytes) -> Sketch:
-        try:
-            bits = (PackedBits if data[: len(MAGIC)] == MAGIC else PrivateBits).from_bytes(data)
-            return self.operator.sketch_packed(bits)
-        except (ValueError, OverflowError) as error:
-            raise FormatError(str(error)) from None
-
     def to_kept(self, sketch: Sketch) -> bytes:
         """Bytes that `from_kept` reads: a file without the operator."""
         if (rule := sketch.operator.keeping) is not None and rule != self.operator.keeping:
             raise ValueError("the kept rows were chosen by another rule than the operator's")
         rows = None if sketch.kept is None else (sketch.kept.rows, sketch.kept.units)
         batches = {"batches": sketch.batches.to_json(sketch.count)} if sketch.ledger is None else {}
-        origin = {"origin": sketch.operator.origin.value}  # type: ignore[attr-defined]
+        origin = {"origin": sketch.operator.origin.value}
         return pack(sketch.sums, {**sketch.notes(), **batches, **origin}, rows)
 
     @loading(limited=False)
@@ -309,7 +306,7 @@ class KnownOperator:
 
     def _parse(self, text: bytes) -> Any:
         """The description, with a mark in place of an operator that is known by its text."""
-        for known, mark in zip(self._texts, self._marks, strict=True):
+        for mark, known in self._texts.items():
             if known in text:
                 return read_json(text.replace(known, f'"operator":"{mark}"'.encode(), 1))
         return read_json(text)

@@ -59,7 +59,7 @@ class Cells:
             return None
         if not part.units:
             raise ValueError("the sketch is empty: add records before learning from it")
-        operator: CellSums = part.operator  # type: ignore[assignment]
+        operator: CellSums = part.operator
         shares, means, squares = operator.split(np.asarray(part.mean, np.float64))
         noise = 0.0 if part.ledger is None else math.sqrt(part.ledger.sum_variance) / (FIXED_POINT * part.units)
         there = shares > NOISE_DEVIATIONS * noise

@@ -31,7 +31,7 @@ class MomentNoise:
         """The noise of a sketch of second moments, if it is private."""
         if sketch.ledger is None:
             return None
-        operator: SecondMoments = sketch.operator  # type: ignore[assignment]
+        operator: SecondMoments = sketch.operator
         deviation = float(np.sqrt(sketch.ledger.sum_variance)) / (FIXED_POINT * sketch.units)
         count_deviation = float(np.sqrt(sketch.ledger.count_variance)) / sketch.units
         return cls(deviation, count_deviation, operator.middle, np.array(operator.bound))
@@ -111,7 +111,7 @@ class Moments:
     def of(cls, sketch: Sketch, task: str) -> Moments:
         """The moments in a sketch of second moments, or of several operators of which one is that."""
         part = needed_part(sketch, Ability.MOMENTS, task)
-        operator: SecondMoments = part.operator  # type: ignore[assignment]
+        operator: SecondMoments = part.operator
         away, products = operator.split(part.mean)
         count = float(part.count)
         rounding = np.array(operator.bound) / np.sqrt(FIXED_POINT * np.sqrt(min(count, MOST_INDEPENDENT_ROUNDINGS)))

@@ -145,7 +145,7 @@ class Column:
         counts = part_of(sketch, Histograms)
         if counts is None:
             return None
-        histograms: Histograms = counts.operator  # type: ignore[assignment]
+        histograms: Histograms = counts.operator
         values = histograms.values or (None,) * histograms.n_features
         noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
         each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)

@@ -18,6 +18,7 @@ from typing import Any
 from sketchlearn.core import containers as container
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.hash_chain import START, BrokenChainError, checked_entries, link
+from sketchlearn.core.messages import counted
 from sketchlearn.core.values import number, positive, shortened, truth, whole
 from sketchlearn.sketch.batches import Batches
 from sketchlearn.sketch.ledger import (
@@ -58,7 +59,7 @@ BEGIN SELECT RAISE(ABORT, 'the limit is never removed'); END;
 
 
 class BudgetError(InvalidValueError):
-    """A release would cost more than is left, or the file of a budget is not sound."""
+    """A release would exceed the budget, or the budget file is damaged."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +72,7 @@ class Spent:
 
     def __str__(self) -> str:
         delta = f", delta {self.delta:.4g}" if self.delta else ""
-        return f"epsilon {self.epsilon:.4g}{delta} in {self.releases:,} releases"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The most that releases may spend; None where there is no limit."""
-
-    epsilon: float | None
-    delta: float | None
-
-    def __post_init__(self) -> None:
-        if self.epsilon is not None:
-            positive("epsilon", self.epsilon)
-        if self.delta is not None:
-            number("delta", self.delta)
-
-    def may_become(self, other: Limit) -> bool:
-        """Whether another limit is nowhere larger."""
-        pairs = ((self.epsilon, other.epsilon), (self.delta, other.delta))
-        return all(own is None or (new is not None and new <= own) for own, new in pairs)
+        return f"epsilon {self.epsilon:.4g}{delta} in {counted(self.releases, 'release')}"
 
 
 class Budget:
@@ -120,6 +102,8 @@ class Budget:
         Add up only releases that share a batch of rows, by the batch ids of their sketches: one file for the releases
         of many data sets, and `epsilon` is the limit of those that are booked now. By default all releases of the file
         add up, whatever they are of.
+    planned : bool, default=False
+        Make the file with the first booking only, so that a release that is refused leaves none.
 
     Examples
     --------
@@ -130,7 +114,7 @@ class Budget:
     ...     budget = skl.privacy.Budget(f"{folder}/budget.sqlite", epsilon=3.0)
     ...     private = skl.privatize(exact, epsilon=1.0, budget=budget)
     ...     print(budget.spent, "of", budget.epsilon)
-    epsilon 1 in 1 releases of 3.0
+    epsilon 1 in 1 release of 3.0
     """
 
     def __init__(
@@ -142,87 +126,59 @@ class Budget:
         *,
         witness: str | os.PathLike[str] | None = None,
         by_batch: bool = False,
-    ) -> None:
-        self._declare(path, epsilon, delta, neighbors, witness=witness, by_batch=by_batch)
-        self._make_file()
-
-    @classmethod
-    def planned(cls, *arguments: Any, **options: Any) -> Budget:
-        """The same budget, whose file is made by its first booking: a release that is refused leaves none."""
-        self = object.__new__(cls)
-        self._declare(*arguments, **options)
-        if self._file.exists():
-            self._agree()
-        else:
-            self._state = "planned"
-        return self
-
-    def _make_file(self) -> None:
-        self._state = "new"
-        with self._transaction():
-            pass
-        self._agree()
-
-    def _declare(
-        self,
-        path: Any,
-        epsilon: Any = None,
-        delta: Any = None,
-        neighbors: str = ADD_REMOVE,
-        *,
-        witness: Any = None,
-        by_batch: bool = False,
+        planned: bool = False,
     ) -> None:
         self.path = Path(path)
         self._file = self.path.resolve()  # whatever becomes of links and of the working directory
         self._witness = None if witness is None else Path(witness).resolve()
-        self._by_batch = truth("by_batch", by_batch)
-        self._state, self._unconfirmed = "new", dict[str, Any]()
-        self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
-        self.delta = None if delta is None else number("delta", delta)
+        self.by_batch = truth("by_batch", by_batch)
+        self._unconfirmed = dict[str, Any]()
+        self.epsilon, self.delta = _limit(epsilon, delta)
         self.neighbors = check_neighbors(neighbors)
         if not 0 <= (self.delta or 0.0) < 1:
             raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
+        self._state = "planned"
+        if not planned or self._file.exists():
+            self._agree()
+
+    @classmethod
+    def planned(cls, *arguments: Any, **options: Any) -> Budget:
+        """The same as `Budget(..., planned=True)`."""
+        return cls(*arguments, **options, planned=True)
 
     def _agree(self) -> None:
-        """Reads the limit of the file, and writes a lower one to it."""
-        asked = (self.epsilon, self.delta)
-        with self._transaction() as database:
-            entries = self._entries(database)
+        """Makes the file if there is none, reads its limit, and writes a lower one to it."""
+        self._state, asked = "new", (self.epsilon, self.delta)
+        with self._transaction() as (database, _, limits):
             found = database.execute("SELECT epsilon, delta, neighbors FROM budget").fetchone()
-            lowered = [entry["limit"] for entry in entries if "limit" in entry]
-            known = Limit(**lowered[-1]) if lowered else Limit(*found[:2])
+            known = _limit(**limits[-1]) if limits else _limit(*found[:2])
             neighbors, self.neighbors, self._state = self.neighbors, found[2], "there"
-            self._by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
-            if self._by_batch and neighbors == self.neighbors:
+            self.by_batch = bool(database.execute("SELECT by_batch FROM accounts").fetchone()[0])
+            if self.by_batch and neighbors == self.neighbors:
                 return
-            self.epsilon, self.delta = known.epsilon, known.delta
+            self.epsilon, self.delta = known
             if asked == (None, None):
                 return
-            epsilon, delta = asked
-            new = Limit(known.epsilon if epsilon is None else epsilon, known.delta if delta is None else delta)
-            if neighbors != self.neighbors or not known.may_become(new):
-                own = f"epsilon {known.epsilon}, delta {known.delta}, {self.neighbors}"
+            new = tuple(old if limit is None else limit for old, limit in zip(known, asked, strict=True))
+            pairs = zip(known, new, strict=True)
+            raised = any(limit > old for old, limit in pairs if old is not None and limit is not None)
+            if neighbors != self.neighbors or raised:
+                own = f"epsilon {self.epsilon}, delta {self.delta}, {self.neighbors}"
                 raise BudgetError(f"{self.path} is a budget of {own}: limits are lowered, never raised or changed")
             if new != known:
-                self._append(database, {"limit": {"epsilon": new.epsilon, "delta": new.delta}})
-                self.epsilon, self.delta = new.epsilon, new.delta
+                self._append(database, {"limit": dict(zip(("epsilon", "delta"), new, strict=True))})
+                self.epsilon, self.delta = new
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None) -> Budget:
-        """The budget of a file that is there."""
+        """The budget of an existing file."""
         if not Path(path).exists() or not os.path.getsize(path):
             raise FileNotFoundError(f"there is no budget {os.fspath(path)}: make it with Budget(path, epsilon=...)")
         return cls(path, witness=witness)
 
     @property
-    def by_batch(self) -> bool:
-        """Whether limits hold for each batch of rows, and not for all releases together."""
-        return self._by_batch
-
-    @property
     def spent(self) -> Spent:
-        """What was spent so far, a release that was booked and never made included."""
+        """What was spent so far, including releases that were booked and never made."""
         return self._total(self.log(), self.delta)
 
     @property
@@ -232,74 +188,69 @@ class Budget:
 
     def spent_on(self, batches: Batches) -> Spent:
         """The most that was spent on a record of these batches, as far as their ids tell."""
-        with self._transaction() as database:
-            entries = _releases(self._entries(database))
-            of_each = self._linked(entries, _names(database, batches), batches)
+        with self._transaction() as (database, releases, _):
+            of_each = self._linked(releases, _names(database, batches), batches)
             return max((self._total(some, self.delta) for some in of_each), key=lambda spent: spent.epsilon)
 
     def log(self) -> list[dict[str, Any]]:
         """All releases in order: when, by which mechanism, and what they cost."""
-        with self._transaction() as database:
-            return [{k: v for k, v in e.items() if k != "batches"} for e in _releases(self._entries(database))]
+        with self._transaction() as (_, releases, _):
+            return [{k: v for k, v in entry.items() if k != "batches"} for entry in releases]
 
     @property
     def head(self) -> tuple[int, str]:
-        """The number of entries and the digest of the last one, for whoever keeps a witness of its own."""
-        with self._transaction() as database:
-            self._entries(database)
+        """The number of entries and the digest of the last one, to keep a witness elsewhere."""
+        with self._transaction():
+            pass
         return _SEEN.get(self._file, (0, START))
 
     def reserve(self, ledger: Ledger, batches: Batches | None = None) -> None:
         """Books a release of these batches, or refuses it with a message that says what is left."""
         if ledger.releases != 1:
-            raise BudgetError("a budget books single releases, and this ledger is of several: reserve each of them")
-        if ledger.neighbors != self.neighbors and not self._by_batch:
+            raise BudgetError("a budget books single releases, and this ledger covers several: reserve them one by one")
+        if ledger.neighbors != self.neighbors and not self.by_batch:
             raise BudgetError(_other_neighbors("the budget is", self.neighbors, ledger.neighbors))
-        entry: dict[str, Any] = {
-            "mechanism": ledger.mechanism,
-            "epsilon": ledger.epsilon,
-            "delta": ledger.delta,
-            **({} if ledger.unit is None else {"unit": ledger.unit}),
-        }
+        entry = {name: getattr(ledger, name) for name in ("mechanism", "epsilon", "delta", "unit")}
+        if ledger.unit is None:
+            del entry["unit"]
         batches = Batches(most=2) if batches is None else batches  # of unknown records
         if self._state == "planned":
             self._require_room(entry, [], ledger)
-            self._make_file()
-        with self._transaction() as database:
-            entries = _releases(self._entries(database))
+            self._agree()
+        with self._transaction() as (database, releases, _):
             names = _names(database, batches)
-            for of_a_record in self._linked(entries, names, batches) if self._by_batch else [entries]:
+            for of_a_record in self._linked(releases, names, batches) if self.by_batch else [releases]:
                 self._require_room(entry, of_a_record, ledger)
             limits = {"most": self.epsilon, "most_delta": self.delta}
-            own = {**limits, "neighbors": ledger.neighbors} if self._by_batch else {}
+            own = {**limits, "neighbors": ledger.neighbors} if self.by_batch else {}
             self._append(database, {**entry, **own, "batches": names})
 
     def _require_room(self, entry: dict[str, Any], entries: list[dict[str, Any]], ledger: Ledger) -> None:
         """Refuses a release for which these entries, that are of the same records, leave too little."""
         delta = min(_given([self.delta, *(booked.get("most_delta") for booked in entries)]), default=None)
         if delta == 0 and ledger.mechanism == THRESHOLD:
-            raise BudgetError("the budget has delta 0, and names of classes need one: declare them")
+            raise BudgetError("the budget has delta 0, and a selection of class names needs more: declare the names")
         if delta == 0 and ledger.mechanism == GAUSSIAN:
             remedy = either("privatize with delta=0", "leave out --delta")
-            raise BudgetError("the budget has delta 0, so it books Laplace releases alone", remedy)
+            raise BudgetError("the budget has delta 0, so it books only Laplace releases", remedy)
         for neighbors in {booked.get("neighbors", ledger.neighbors) for booked in entries} - {ledger.neighbors}:
             raise BudgetError(_other_neighbors("earlier releases of these records were", neighbors, ledger.neighbors))
         if any(booked.get("unit") != ledger.unit for booked in entries):
             own, others = (unit or "each row" for unit in (ledger.unit, entries[0].get("unit")))
-            raise BudgetError(f"the budget is about {others}, and the release protects {own}: use another budget")
+            raise BudgetError(f"the budget protects {others}, and the release protects {own}: use another budget")
         after = self._total([*entries, entry], delta)
         if delta is not None and after.delta > delta * (1 + 1e-12):
             raise BudgetError(
-                f"this release would spend more delta than the budget has: it would be {after.delta:.4g} of "
-                f"{delta:.4g}: ask for a smaller delta"
+                f"this release would spend more delta than the budget has: {after.delta:.4g} of {delta:.4g}; "
+                "use a smaller delta"
             )
         limit = min(_given([self.epsilon, *(booked.get("most") for booked in entries)]), default=math.inf)
         if not after.epsilon <= limit * (1 + 1e-12):
             before = self._total(entries, delta)
+            left = max(0.0, limit - before.epsilon)
             raise BudgetError(
-                f"this release would spend more than the budget has: {before} of {limit:.4g} are spent, and "
-                f"it would be {after.epsilon:.4g}: ask for a smaller {Parameter('epsilon')} (a Laplace release may "
-                f"have {max(0.0, limit - before.epsilon):.4g})"
+                f"this release would spend more than the budget has: {after.epsilon:.4g} of {limit:.4g}, with {before} "
+                f"before; use a smaller {Parameter('epsilon')} (a Laplace release may have {left:.4g})"
             )
 
     def _linked(
@@ -316,13 +267,15 @@ class Budget:
 
     def _append(self, database: sqlite3.Connection, entry: dict[str, Any]) -> None:
         """Adds an entry to the log, and to the witness, which is told once more when the entry is on disk."""
-        last = database.execute("SELECT digest FROM releases ORDER BY id DESC LIMIT 1").fetchone()
+        # from the database: another thread that has just committed may still change _SEEN
+        n_entries, last = database.execute("SELECT count(*), max(id) FROM releases").fetchone()
+        found = database.execute("SELECT digest FROM releases WHERE id = ?", (last,)).fetchone()
+        previous = found[0] if found else START
         text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **entry}, sort_keys=True)
-        previous = last[0] if last else START
-        values = (text, previous, link(previous, text))
+        digest = link(previous, text)
+        values = (text, previous, digest)
         database.execute("INSERT INTO releases (entry, previous, digest) VALUES (?, ?, ?)", values)
-        count = database.execute("SELECT count(*) FROM releases").fetchone()[0]
-        self._unconfirmed = {"entries": count, "digest": values[2], "before": previous}
+        self._unconfirmed = {"entries": n_entries + 1, "digest": digest, "before": previous}
         self._tell_witness(on_disk=False)
 
     def _tell_witness(self, *, on_disk: bool) -> None:
@@ -334,12 +287,12 @@ class Budget:
         gaussian = [e for e in entries if e["mechanism"] == GAUSSIAN]
         epsilon = math.fsum(e["epsilon"] for e in entries if e["mechanism"] != GAUSSIAN)
         of_names = min(1.0, math.fsum(e["delta"] for e in entries if e["mechanism"] == THRESHOLD))
-        if gaussian:
-            ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
-            # what names of classes have taken of the limit is gone
-            delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
-            return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
-        return Spent(epsilon, of_names, len(entries))
+        if not gaussian:
+            return Spent(epsilon, of_names, len(entries))
+        ratio = math.sqrt(math.fsum(largest_ratio(e["epsilon"], e["delta"]) ** 2 for e in gaussian))
+        # what names of classes have taken of the limit is gone
+        delta = math.fsum(e["delta"] for e in gaussian) if limit is None else max(0.0, limit - of_names)
+        return Spent(epsilon + smallest_epsilon(ratio, delta), min(1.0, delta + of_names), len(entries))
 
     def _entries(self, database: sqlite3.Connection) -> list[dict[str, Any]]:
         """The log, each entry checked against the digest of the one before, and the log against what was seen of it."""
@@ -375,8 +328,8 @@ class Budget:
         return (known - 1, before) if killed else (known, last)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The database, locked for everybody else; nothing is changed if an error comes.
+    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, list[dict[str, Any]], list[dict[str, Any]]]]:
+        """The database, locked for everybody else, its releases and its lowered limits; an error changes nothing.
 
         Of a budget that is planned, it is an empty one in memory.
         """
@@ -399,12 +352,14 @@ class Budget:
                 try:
                     for statement in _TABLES.split(";\n"):
                         database.execute(statement)
-                    limits = (*((None, None) if self._by_batch else (self.epsilon, self.delta)), self.neighbors)
+                    limits = (*((None, None) if self.by_batch else (self.epsilon, self.delta)), self.neighbors)
                     before = database.execute("SELECT count(*) FROM budget").fetchone()[0]  # of an earlier version
                     database.execute("INSERT OR IGNORE INTO budget VALUES (1, ?, ?, ?)", limits)
-                    accounts = (int(self._by_batch and not before), secrets.token_bytes(32))
+                    accounts = (int(self.by_batch and not before), secrets.token_bytes(32))
                     database.execute("INSERT OR IGNORE INTO accounts VALUES (1, ?, ?)", accounts)
-                    yield database
+                    entries = self._entries(database)
+                    releases = [entry for entry in entries if "limit" not in entry]
+                    yield database, releases, [entry["limit"] for entry in entries if "limit" in entry]
                 except BaseException:
                     database.execute("ROLLBACK")
                     self._unconfirmed = {}
@@ -440,16 +395,17 @@ def personal_budget(epsilon: float | None = None) -> Budget:
     return Budget.planned(state / "budgets.sqlite", limit, witness=settings / "budgets.witness", by_batch=True)
 
 
+def _limit(epsilon: float | None, delta: float | None) -> tuple[float | None, float | None]:
+    """The most that releases may spend; None where there is no limit."""
+    return None if epsilon is None else positive("epsilon", epsilon), None if delta is None else number("delta", delta)
+
+
 def _given(limits: list[float | None]) -> list[float]:
     return [limit for limit in limits if limit is not None]
 
 
 def _other_neighbors(who: str, known: str, asked: str) -> str:
-    return f"{who} about {known}, and the release is about {asked}: use the same"
-
-
-def _releases(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [entry for entry in entries if "limit" not in entry]
+    return f"{who} about {known}, and the release is about {asked}: use the same neighbors"
 
 
 def _names(database: sqlite3.Connection, batches: Batches) -> list[str] | None:
@@ -469,13 +425,12 @@ def _entry(text: str) -> dict[str, Any]:
     try:
         entry: dict[str, Any] = json.loads(text)
         if "limit" in entry:
-            Limit(**entry["limit"])
+            _limit(**entry["limit"])
             return entry
-        entry["batches"] = _texts(entry.get("batches"))
-        if entry.get("most") is not None:
-            positive("most", entry["most"])
-        if entry.get("most_delta") is not None:
-            number("most_delta", entry["most_delta"])
+        names = entry.setdefault("batches", None)
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("the batches of an entry must be a list of names")
+        _limit(entry.get("most"), entry.get("most_delta"))
         sizes = positive("epsilon", entry["epsilon"]), number("delta", entry["delta"])
         with_delta = entry["mechanism"] in (GAUSSIAN, THRESHOLD)
         sound = 0 < sizes[1] < 1 if with_delta else (entry["mechanism"], sizes[1]) == (LAPLACE, 0)
@@ -484,9 +439,3 @@ def _entry(text: str) -> dict[str, Any]:
     if not sound:
         raise BudgetError(f"the log of the budget has an entry that no release writes: {shortened(text)}")
     return entry
-
-
-def _texts(names: Any) -> list[str] | None:
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError("the batches of an entry must be a list of names")
-    return names

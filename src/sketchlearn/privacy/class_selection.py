@@ -36,7 +36,7 @@ THRESHOLD_CORRECTION = 1
 
 @dataclass(frozen=True)
 class SelectedClasses:
-    """Names of classes that were selected privately, in order, and what that has spent.
+    """Privately selected class names, in order, and what the selection has spent.
 
     They count as declared: `SketchClassifier().fit_sketch(releases, classes=selected)`.
 
@@ -55,9 +55,6 @@ class SelectedClasses:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __contains__(self, label: Any) -> bool:
-        return label in self.labels
-
 
 def select_classes(
     classes: Mapping[Any, Sketch | int],
@@ -68,7 +65,7 @@ def select_classes(
     already: Ledger | None = None,
     budget: Budget | Sequence[Budget] | None = None,
 ) -> SelectedClasses:
-    """The names of classes that have many records: private, where names that come from the data are not.
+    """Selects the names of classes with many records privately; names taken from the data would not be private.
 
     Classes with noisy counts below a threshold are left out: those of few records nearly always. What is spent is added
     to releases of the same sketches, and to what `fit_sketch(..., classes=selected)` says.
@@ -131,25 +128,10 @@ def select_classes(
         selections=(SelectionCost(secrets.token_hex(8), epsilon, delta),),
     )
     budgets = [budget] if isinstance(budget, Budget) else list(budget or ())
-    ledger = RELEASED.note(partial(_booked_everywhere, ledger, already, budgets, batches), batches, content)
-    return SelectedClasses(_passing(counts, scale, threshold), ledger)
-
-
-def _booked_everywhere(
-    ledger: Ledger, earlier: Ledger | None, budgets: list[Budget], batches: Batches, spent: Ledger | None
-) -> Ledger:
-    """What is spent after the selection, booked in all budgets; if one refuses, others may have booked too much."""
-    after = booked(ledger, earlier, budgets[0] if budgets else None, batches, spent)
-    for budget in budgets[1:]:
-        budget.reserve(ledger, batches)
-    return after
-
-
-def _passing(counts: dict[Any, int], scale: float, threshold: int) -> tuple[Any, ...]:
-    """The labels whose counts, with noise, reach the threshold, in an order that they alone decide."""
+    ledger = RELEASED.note(partial(booked, ledger, already, budgets, batches), batches, content)
     labels = list(counts)
     noisy = _measurement(scale, threshold)(dict(enumerate(counts.values())))
-    return tuple(sorted(labels[i] for i in noisy))
+    return SelectedClasses(tuple(sorted(labels[i] for i in noisy)), ledger)  # in an order that the labels alone decide
 
 
 def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[float, int]:
@@ -157,7 +139,7 @@ def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[f
     far = (moved, moved * times, times)  # how many counts change, by how much together, and each by how much
     scale = short_scale(moved * times / epsilon)
     if not scale <= LARGEST_SCALE:
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
 
     def cost(threshold: int) -> tuple[float, float]:
         spent: tuple[float, float] = _measurement(scale, threshold).map(far)
@@ -168,7 +150,7 @@ def _calibrated(epsilon: float, delta: float, moved: int, times: int) -> tuple[f
     thresholds = range(times, LARGEST_COUNT)
     position = bisect_left(thresholds, True, key=lambda threshold: cost(threshold)[1] <= delta)
     if position == len(thresholds):
-        raise ValueError("the threshold does not fit into 64 bits: ask for a larger epsilon or delta")
+        raise ValueError("the threshold does not fit into 64 bits: use a larger epsilon or delta")
     return scale, thresholds[position] + THRESHOLD_CORRECTION
 
 
@@ -190,7 +172,7 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
             raise ValueError("these sketches protect units, which may be in many classes: declare the names instead")
         shared = classes.keys() & sketch.batches.times.keys()
         if not all(sketch.may_equal(classes[number]) for number in shared):
-            raise ValueError("two of the classes' sketches share a batch of rows: a row has one class")
+            raise ValueError("two of the sketches share a batch of rows: each row must be in one class")
         classes |= dict.fromkeys(sketch.batches.times, sketch)
         contents |= Batches.of_content(sketch.operator.identity, sketch.sums, sketch.units).times
     most = max((sketch.batches.most for sketch in sketches), default=1)
@@ -199,7 +181,6 @@ def _batches(sketches: list[Sketch]) -> tuple[Batches, Batches]:
 
 
 def _count(part: Any) -> int:
-    """The number of records of a class."""
     if isinstance(part, Sketch):
         releasable(part)
         return part.units

@@ -75,7 +75,7 @@ class Forecast:
 
     @property
     def verdict(self) -> str:
-        """What is known to be wrong or, if nothing is, what nobody can know."""
+        """The known problems or, if there are none, what remains unknown."""
         if self.cautions:
             return " ".join(self.cautions)
         unknown = "whether that suffices depends on the records, which were not looked at"
@@ -133,10 +133,10 @@ def forecast(
     count                  1   0.02                            70.7
     Noise is smaller than the signals above: whether that suffices depends on the records, which were not looked at.
     """
-    sketch = sketched if isinstance(sketched, Sketch) else None
-    if sketch is None and not isinstance(sketched, Operator):
+    if not isinstance(sketched, Sketch | Operator):
         raise TypeError(f"forecast takes an operator or an exact sketch, not {type(sketched).__name__}")
-    operator = releasable(sketch or Sketch(sketched))  # type: ignore[arg-type]
+    sketch = sketched if isinstance(sketched, Sketch) else Sketch(sketched)
+    operator = releasable(sketch)
     plan = plan_noise(
         operator,
         epsilon=epsilon,
@@ -145,12 +145,12 @@ def forecast(
         count_share=count_share,
         shares=shares,
         parties=parties,
-        times=1 if sketch is None else sketch.batches.largest,
-        unit=None if sketch is None else sketch.unit,
+        times=sketch.batches.largest,
+        unit=sketch.unit,
     )
-    if n_rows is None and sketch is None:
-        raise InvalidValueError("say about how many records there will be", str(Parameter("n_rows")))
-    n = whole("n_rows", int(sketch.count) if n_rows is None and sketch is not None else n_rows)
+    if n_rows is None and sketch is not sketched:
+        raise InvalidValueError("the approximate number of records is required", f"give {Parameter('n_rows')}")
+    n = whole("n_rows", int(sketch.count) if n_rows is None else n_rows)
     k = None if n_components is None else whole("n_components", n_components)
     each = list(zip(operator.side_by_side, plan.shares[:-1], plan.parts, strict=True))
     parts = tuple(_of_part(part, share, noise, n, k, parties or 1) for part, share, noise in each)

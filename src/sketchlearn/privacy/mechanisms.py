@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -110,7 +111,6 @@ def _normalised(scale: float, reach: int) -> Double:
 
 
 def _trimmed(masses: Double) -> Double:
-    """A symmetric distribution without the ends that are as good as 0."""
     half = len(masses) // 2
     kept = int(np.count_nonzero(masses[half:] > SMALLEST_PROBABILITY)) - 1
     return masses[half - kept : half + kept + 1]
@@ -122,7 +122,6 @@ SCALE_BITS = 16  # OpenDP's exact samplers are four times slower with scales of 
 
 @cache
 def opendp() -> Any:
-    """What is needed of OpenDP."""
     names = ("combinators", "domains", "measurements", "metrics", "mod")  # its prelude imports scikit-learn: seconds
     library = SimpleNamespace(**{name: required(f"opendp.{name}", "privacy") for name in names})
     library.mod.enable_features("contrib")
@@ -140,10 +139,7 @@ class Mechanism(ABC):
 
     epsilon: float
     name: ClassVar[str]
-
-    @abstractmethod
-    def norm(self, bound: Sensitivity) -> int:
-        """The sensitivity that counts."""
+    norm: ClassVar[attrgetter[int]]  # the sensitivity that counts
 
     @abstractmethod
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
@@ -182,9 +178,7 @@ class DiscreteLaplace(Mechanism):
     """P(k) in proportion to exp(-|k| / scale): pure epsilon."""
 
     name = LAPLACE
-
-    def norm(self, bound: Sensitivity) -> int:
-        return bound.l1
+    norm = attrgetter("l1")
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         """By OpenDP's own privacy maps."""
@@ -205,7 +199,6 @@ class DiscreteLaplace(Mechanism):
         return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 2.0**-8 else 0.0
 
     def seeded(self, size: int, scale: float, rng: np.random.Generator) -> Integers:
-        """The difference of two geometric numbers."""
         p = -math.expm1(-1 / scale)
         return rng.geometric(p, size) - rng.geometric(p, size)
 
@@ -216,9 +209,7 @@ class DiscreteGaussian(Mechanism):
 
     delta: float
     name = GAUSSIAN
-
-    def norm(self, bound: Sensitivity) -> int:
-        return bound.l2
+    norm = attrgetter("l2")
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
         return self.scales_of([Sensitivity(size, size**2) for size in sensitivities], shares)
@@ -227,7 +218,7 @@ class DiscreteGaussian(Mechanism):
         """By the exact profile of continuous noise: each part has its share of the squared ratio."""
         if not 1 / LARGEST_COMPUTED < self.epsilon < LARGEST_COMPUTED or self.delta <= 1 / LARGEST_COMPUTED:
             limits = f"epsilon {self.epsilon!r} and delta {self.delta!r}"
-            raise ValueError(f"{limits} are beyond what Gaussian noise is computed for: ask for others")
+            raise ValueError(f"{limits} are outside the range of Gaussian noise: use other values")
         ratio = largest_ratio(self.epsilon * (1 - EPSILON_ROOM), self.delta)
         return [self._scale(bound, ratio * math.sqrt(share)) for bound, share in zip(bounds, shares, strict=True)]
 
@@ -280,5 +271,5 @@ def _ratio(sensitivity: float, spent: float) -> float:
 def _finite(scales: Sequence[float], epsilon: float) -> list[float]:
     """Scales of few bits, if they are numbers."""
     if not all(map(math.isfinite, scales)):
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise has no finite scale: use a larger one")
     return [short_scale(scale) for scale in scales]

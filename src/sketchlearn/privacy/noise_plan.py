@@ -48,7 +48,6 @@ class NoisePlan:
 
     @property
     def scales(self) -> list[float]:
-        """Scales of the parts and, the last one, of the count."""
         return [part.scale for part in (*self.parts, self.count)]
 
     def ledger(self, design: str, *, private: bool = True) -> Ledger:
@@ -96,7 +95,12 @@ def plan_noise(
     ([2], [4.0, 2.0])
     """
     epsilon, delta = checked_budget(epsilon, delta)
-    mechanism = _mechanism(epsilon, delta, parties)
+    if parties is not None and delta:
+        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
+        raise InvalidValueError("distributed noise is Laplace noise, which needs no delta", remedy)
+    mechanism: Mechanism = DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
+    if parties is not None:
+        mechanism = DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))
     most = times if unit is None else max(times, unit.rows_per_unit)
     bounds = [sensitivity(part, neighbors).counted(most) for part in operator.side_by_side]
     split = split_budget(operator.side_by_side, count_share, shares)
@@ -104,13 +108,12 @@ def plan_noise(
     bounds.append(Sensitivity.of_integers(1, most))
     scales = mechanism.scales_of(bounds, split)
     if max(scales) > LARGEST_SCALE:
-        raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+        raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
     *parts, count = map(PartNoise, map(mechanism.norm, bounds), scales, map(mechanism.variance, scales))
     return NoisePlan(operator, mechanism, delta, neighbors, tuple(split), tuple(parts), count, parties, unit)
 
 
 def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """Epsilon and delta, if they are such."""
     epsilon, delta = positive("epsilon", epsilon), number("delta", delta)
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be at least 0 and below 1, not {delta!r}")
@@ -159,7 +162,7 @@ def split_budget(
     if others and left <= SHARE_ROUNDING:
         raise ValueError(f"shares and count_share add up to {named + share:.6g}, and leave nothing for the other parts")
     if not others and abs(left) > SHARE_ROUNDING:
-        advice = "let them add up to 1, or leave one out, which then has the rest"
+        advice = "make them add up to 1, or leave one out, which then gets the rest"
         raise ValueError(f"shares and count_share add up to {named + share:.6g}: {advice}")
     factor = 1.0 if others else (1 - share) / named
     found = [
@@ -198,12 +201,3 @@ def shares_of(parts: Sequence[Operator]) -> list[float]:
         return [1 / len(parts)] * len(parts)
     rest = 1 - sum(fixed[kind] for kind in set(kinds) if kind is not None)
     return [(rest if kind is None else fixed[kind]) / kinds.count(kind) for kind in kinds]
-
-
-def _mechanism(epsilon: float, delta: float, parties: int | None) -> Mechanism:
-    if parties is None:
-        return DiscreteGaussian(epsilon, delta) if delta else DiscreteLaplace(epsilon)
-    if delta:
-        remedy = f"leave out {Parameter('delta')}, or {Parameter('parties')}"
-        raise InvalidValueError("distributed noise is Laplace noise, which needs no delta", remedy)
-    return DiscreteLaplaceShare(epsilon, whole("parties", parties, most=MOST_PARTIES))

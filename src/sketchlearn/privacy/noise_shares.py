@@ -50,7 +50,6 @@ class DiscreteLaplaceShare(DiscreteLaplace):
     parties: int
 
     def scales(self, sensitivities: Sequence[int], shares: Sequence[float]) -> list[float]:
-        """Whole numbers of few bits."""
         total, found = sum(map(Fraction, shares)), []
         for sensitivity, share in zip(sensitivities, shares, strict=True):
             least = 1 / exponential_excess(Fraction(self.epsilon) * Fraction(share) / total / max(1, sensitivity))
@@ -58,11 +57,9 @@ class DiscreteLaplaceShare(DiscreteLaplace):
         return found
 
     def variance(self, scale: float) -> float:
-        """Of one share."""
         return 2 * scale * (1 + scale) / self.parties
 
     def release(self, values: Integers, scale: float, rng: np.random.Generator | None) -> Integers:
-        """The values with this party's share of noise."""
         if rng is not None:
             return values + self.seeded(len(values), scale, rng)
         one, other = (polya(self.parties, int(scale), len(values)) for _ in range(2))

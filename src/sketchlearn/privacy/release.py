@@ -105,7 +105,7 @@ def privatize(
         # nobody is in an empty sketch: another one, of the same id, is not released again
         batches = sketch.batches if sketch.units else Batches.at_random()
         content = Batches.of_content(operator.identity, sketch.sums, sketch.units) if sketch.units else batches
-        book = partial(booked, ledger, earlier, budget, batches, others=others)
+        book = partial(booked, ledger, earlier, [] if budget is None else [budget], batches, others=others)
         ledger = RELEASED.note(book, batches, content)
     else:
         ledger = ledger.after(earlier)
@@ -122,9 +122,9 @@ def planned_release(
     private: bool = True,
     **options: Any,
 ) -> tuple[NoisePlan, Ledger]:
-    """The noise of a release, and the ledger that says what it costs by itself; refused, if none may be made.
+    """The noise of a release, and the ledger of what it costs by itself. Other options are those of `plan_noise`.
 
-    Of a sketch without records, it depends on the design alone. Other options are those of `plan_noise`.
+    For a sketch without records, it depends on the design alone.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if (epsilon > LARGEST_EPSILON or delta > LARGEST_DELTA) and not truth("allow_weak", allow_weak):
@@ -146,7 +146,7 @@ def planned_release(
 
 
 def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> Release:
-    """The release that was planned and booked: parts and count with their noise."""
+    """The planned and booked release: sums and count with noise."""
     operator, release = plan.operator, plan.mechanism.release
     pieces = np.split(sketch.sums, np.cumsum([part.n_sums for part in operator.side_by_side])[:-1])
     pieces.append(np.array([sketch.units], np.int64))
@@ -160,7 +160,7 @@ def noisy(sketch: Sketch, plan: NoisePlan, ledger: Ledger, rng: Any = None) -> R
 def booked(
     ledger: Ledger,
     earlier: Ledger | None,
-    budget: Budget | None,
+    budgets: list[Budget],
     batches: Batches,
     spent: Ledger | None,
     *,
@@ -168,34 +168,35 @@ def booked(
 ) -> Ledger:
     """What is spent after this release, if it may be made, knowing what this process has spent on the records.
 
-    `others` says that `earlier` is of other releases than those, even if it is equal.
+    It is booked in all budgets; if one refuses, those before have booked too much. `others` says that `earlier` is of
+    other releases than those, even if it is equal.
     """
     if spent is not None and (others or earlier != spent):
         # one that admits to as much may be of other releases: then both are paid, perhaps once too often
-        if budget is None and (earlier is None or not earlier.covers(spent)):
+        if not budgets and (earlier is None or not earlier.covers(spent)):
             said = f"records of this sketch were released before ({spent})"
             paid = either(
-                "pass already= that release, or a budget, and both are paid",
+                "pass that release as already=, or a budget, so that both count",
                 "give it with --already, or give --budget FILE",
             )
             named = either("a batch= name of their own", "--batch NAME")
-            raise InvalidValueError(said, f"{paid}; if they are other rows of equal values, sketch them with {named}")
+            raise InvalidValueError(said, f"{paid}; if they are other rows with equal values, sketch them with {named}")
         earlier = spent if earlier is None else earlier.merged(spent, overlapping=True)
     after = ledger.after(earlier)
-    if budget is None:
+    if not budgets:
         warn_caller_once(
             "no budget",
-            "nobody keeps count of what releases of these records spend together: "
+            "nobody keeps count of what the releases of these records spend together: "
             + either("pass budget=skl.privacy.Budget(path, epsilon=...)", "give --budget FILE and --budget-epsilon")
-            + " to have it booked and limited",
+            + " to track and limit it",
         )
-    else:
+    for budget in budgets:
         budget.reserve(ledger, batches)  # the last step that may refuse
     return after
 
 
 def releasable(sketch: Sketch) -> Operator:
-    """The operator of a release of this sketch, which is refused if the bounds do not hold for its records."""
+    """The operator of a release of this sketch; raises an error if the bounds do not hold for its records."""
     if sketch.ledger is not None:
         raise ValueError("the sketch is private already: release the exact one")
     if sketch.bits:
@@ -205,13 +206,11 @@ def releasable(sketch: Sketch) -> Operator:
         raise ValueError(f"the sketch has {weights}, and the bounds are for rows of weight 1: sketch without weights")
     if sketch.skipped:
         raise ValueError("files were skipped, and one record may have been the reason: sketch without skipping any")
-    operator = sketch.operator
-    assert isinstance(operator, Operator)
+    operator: Operator = sketch.operator
     for leaf in operator.leaves(sketch):
-        part: Any = leaf.operator
-        if part.data_dependent_errors:
+        if leaf.operator.data_dependent_errors:
             raise InvalidValueError(
-                f"a {type(part).__name__} that refuses rows outside its bound tells that there are none",
+                f"a {type(leaf.operator).__name__} that refuses rows outside its bound tells that there are none",
                 either(
                     "make it with outside='clip', and a bound and center that were not taken from the rows; a class of "
                     "your own that takes every finite row says so by data_dependent_errors = False",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from sketchlearn.core.errors import InvalidValueError
-from sketchlearn.core.messages import counted
 from sketchlearn.features.operator import Operator
 from sketchlearn.privacy.budget import Budget, BudgetError, Spent
 from sketchlearn.privacy.forecast import Forecast, forecast
@@ -43,7 +42,7 @@ class SessionError(InvalidValueError):
 
 
 class Session:
-    """Rows and a budget, for whoever may ask about the rows but not see them.
+    """Rows and a privacy budget, for analysts who may query the rows but not see them.
 
     Every answer is made of a private release, which is booked in the budget before its noise is drawn; ledgers of later
     releases include the earlier ones. Nothing else that depends on the rows comes out: no counts, no warnings, and no
@@ -160,7 +159,7 @@ class Session:
             Others of `release`.
         """
         if self._bounds is None:
-            raise ValueError("fit needs to know where values lie: give the session bounds")
+            raise ValueError("fit needs the range of the values: give the session bounds")
         size = {} if self._n_rows is None else {"n_rows": self._n_rows, "epsilon": epsilon, "delta": delta}
         own = {} if targets is None else {"targets": targets}
         known = {"bounds": self._bounds, "columns": self._columns, "neighbors": self._neighbors}
@@ -175,7 +174,7 @@ class Session:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases of this session, in order: anybody may have them."""
+        """All releases of this session, in order. They may be shared."""
         return self._releases
 
     @property
@@ -184,9 +183,9 @@ class Session:
         return self._budget.spent
 
     def check(self, design: Operator) -> None:
-        """Sketches the rows and forgets the sketch, so that the holder of the rows sees why they are refused.
+        """Sketches the rows and discards the sketch, to show the holder of the rows why they are refused.
 
-        Its errors and warnings tell about single rows: it is not for those who may not see them.
+        Its errors and warnings reveal single rows: only for those who may see them.
         """
         design.sketch(self._source, nulls=DROPPED, **self._units)
 
@@ -205,18 +204,11 @@ class Session:
         return exact
 
     def __repr__(self) -> str:
-        spent = self.spent
-        delta = f", delta {spent.delta:.4g}" if spent.delta else ""
         limit = "" if self._budget.epsilon is None else f", of {self._budget.epsilon:.4g}"
-        return f"<Session: epsilon {spent.epsilon:.4g}{delta} in {counted(spent.releases, 'release')}{limit}>"
+        return f"<Session: {self.spent}{limit}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session holds rows and is not copied: send releases")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()
-
-    __copy__ = __reduce__
 
 
 def _checked_bounds(bounds: Bounds) -> tuple[tuple[str, ...] | None, Bounds]:

@@ -146,7 +146,6 @@ def _table_column_drift(
 
 
 def _shift_in_units(column: Column, name: str, shift: float) -> tuple[float, str]:
-    """How far a number moved, in the column's unit."""
     if isinstance(column, Number) and column.scaling == "log":
         return math.exp(min(shift * column.width, LARGEST_EXPONENT)), TIMES
     if isinstance(column, Text) and not column.n_words:
@@ -258,15 +257,13 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     (True, 'column 0', 0.2)
     """
     rng = np.random.default_rng(whole("seed", seed, 0))
-    distinct = min(
-        (distinct_records(given) for given in (a, b) if isinstance(given, Sketch) and given.count), default=0
-    )
     tables = a, b
     a, b = checked_pair(a, b)
-    if (groups := fourier_part(a)[1].n_groups) > 1 and distinct < DISTINCT_PER_GROUP * groups:
+    groups = fourier_part(a)[1].n_groups
+    if groups > 1 and (distinct := min(map(distinct_records, tables))) < DISTINCT_PER_GROUP * groups:
         warn_caller(
-            f"few records are distinct, about {in_digits(distinct, 2)}, and equal ones contribute to the same "
-            "frequencies: the p-value may be too small; compare sketches without subsampling"
+            f"only about {in_digits(distinct, 2)} records are distinct, and equal records contribute to the same "
+            "frequencies, so that the p-value may be too small: compare sketches without subsampling"
         )
     pooled = a.merged(b, overlapping=True)
     # pools of several BLAS threads wait for each other: see SketchEstimator
@@ -276,7 +273,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
         together = effective_count(a, b)
         private = (Released.of(a) + Released.of(b)).times(together)
         # Laplace noise that is large in one sketch is large in the mean of both, too: weights come from the density
-        mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)  # type: ignore[arg-type]
+        mean = pooled.mean if pooled.ledger is None else density.sketch(pooled.operator)
         weights = frequency_weights(mean, pooled, noise, private)
         squares = np.abs(a.mean - b.mean) ** 2
         statistic = together * float(weights @ squares)
@@ -310,16 +307,14 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
 
 
 def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
-    for given in (a, b):
-        if not isinstance(given, Sketch):
-            raise TypeError(f"two sketches are compared, not {type(given).__name__}: sketch the rows first")
-    reason = difference(a.operator, b.operator)
-    if reason:
-        raise ValueError(f"cannot compare sketches: {reason}")
     for name, given in (("first", a), ("second", b)):
+        if not isinstance(given, Sketch):
+            raise TypeError(f"expected two sketches, not {type(given).__name__}: sketch the rows first")
         if given.count == 0:
             raise ValueError(f"the {name} sketch is empty: there is nothing to compare")
         require_enough_shares(given.ledger)
+    if reason := difference(a.operator, b.operator):
+        raise ValueError(f"cannot compare sketches: {reason}")
     if (a.ledger is None) != (b.ledger is None):
         raise ValueError("one sketch is private and the other exact: compare two of the same kind")
     return fourier_part(a)[0], fourier_part(b)[0]
@@ -332,12 +327,10 @@ def effective_count(a: Sketch, b: Sketch) -> float:
 
 def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
     """The shift of each column's mean, and the ratio of its standard deviations, where both have histograms."""
-    histograms = part_of(a, Histograms), part_of(b, Histograms)
-    if histograms[0] is None or histograms[1] is None:
-        return {}
+    histograms = [part for part in (part_of(a, Histograms), part_of(b, Histograms)) if part is not None]
     found = {}
-    for column in range(len(histograms[0].operator.edges)):  # type: ignore[attr-defined]
-        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms if part is not None)
+    for column in range(len(histograms[0].operator.edges) if len(histograms) == 2 else 0):
+        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms)
         if before is not None and after is not None and min(before[1], after[1]) > 0:
             found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
     return found
@@ -525,7 +518,7 @@ class _StatisticDistribution:
         return found if np.isfinite(found) else float(ndtr(-away))
 
     def usual(self, probability: float) -> float:
-        """The T below which sketches of one distribution stay with this probability."""
+        """The quantile of T for two sketches of one distribution."""
         low, high = 0.0, self.powers[0]
         for _ in range(40):
             middle = (low + high) / 2
@@ -544,7 +537,7 @@ class _StatisticDistribution:
 
 @dataclass(frozen=True)
 class Change:
-    """What a detector says of the newest sketch."""
+    """The result of a `ChangeDetector` for the newest sketch."""
 
     step: int  # number of the sketch, from 0
     alarm: bool  # whether the records changed
@@ -610,11 +603,11 @@ class ChangeDetector:
         self._sum_older()
 
     def update(self, sketch: Sketch) -> Change:
-        """Takes the next sketch of the stream, and says whether the records changed."""
+        """Adds the next sketch of the stream, and tests whether the records changed."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"update takes a sketch, not {type(sketch).__name__}: sketch the rows first")
         if sketch.count == 0:
-            raise ValueError("the sketch is empty: leave steps without records out")
+            raise ValueError("the sketch is empty: skip steps without records")
         step = self._steps_before + len(self.changes)
         recent = [*self._recent, sketch]
         found = []
@@ -631,7 +624,6 @@ class ChangeDetector:
         return self.changes[-1]
 
     def _sum_older(self) -> None:
-        """Adds up the sketches that are older than all windows."""
         older = [*self._before, *self._recent[: -max(self.windows)]]
         self._before = [_total(older)] if older else []
         self._recent = self._recent[-max(self.windows) :]

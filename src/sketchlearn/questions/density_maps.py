@@ -33,11 +33,9 @@ class View:
         return int(self.matrix.shape[1])
 
     def points(self, rows: Double) -> Double:
-        """Rows in the view's coordinates."""
         return np.asarray((rows - self.origin) @ self.matrix)
 
     def covariances(self, covariances: Double) -> Double:
-        """Covariances in the view's coordinates."""
         return np.asarray(self.matrix.T @ covariances @ self.matrix)
 
 
@@ -194,7 +192,6 @@ def _draw_map(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) 
 
 
 def _draw_ellipses(axes: Any, view: View, centers: Double, covariances: Double, **line: Any) -> None:
-    """Ellipses at one deviation around each center."""
     patches = required("matplotlib.patches", "plot")
     for center, covariance in zip(view.points(centers), view.covariances(covariances), strict=True):
         values, vectors = np.linalg.eigh(covariance)

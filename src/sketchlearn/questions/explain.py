@@ -30,7 +30,7 @@ from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import fit_density
 from sketchlearn.inference.decoders.loop import EXPLAINED, Decoder, Outcome, Status, decode
-from sketchlearn.inference.decoders.number_of_components import n_affordable, number_of_gaussians
+from sketchlearn.inference.decoders.number_of_components import ComponentPath, n_affordable, number_of_gaussians
 from sketchlearn.inference.decoders.points import antithetic_sample, centroids
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
@@ -50,43 +50,34 @@ CENTERS = ("cluster_centers_", "means_")
 
 @dataclass(frozen=True)
 class Advice:
-    """Figures about the number of components and the standard errors of a fit.
+    """Figures about the number of components and the standard errors of a fit."""
 
-    Attributes
-    ----------
-    n_components : the number that was asked for.
-    gain, freedom : the chi-square that one component more explains, and its degrees of freedom; 0 where it is unknown:
-        few numbers, many components, one-bit or subsampled sketches.
-    enough : how many Gaussians fit the sketch, by BIC, if any number does.
-    worst_error, attribute : the largest standard error of centers or means, if it is known.
-    over_bound : errors of means over those of a fit to all rows, where a mixture fits the sketch.
-    """
-
-    n_components: int
+    n_components: int  # the number that was asked for
     n_records: float
-    gain: float = 0.0
-    freedom: int = 0
-    enough: int | None = None
-    worst_error: float = 0.0
-    attribute: str = ""
-    over_bound: float | None = None
+    gain: float  # the chi-square that one component more explains; 0 where it is unknown
+    freedom: int  # its degrees of freedom
+    enough: int | None  # how many Gaussians fit the sketch, by BIC, if any number does
+    worst_error: float  # the largest standard error of centers or means; 0 where it is unknown
+    attribute: str  # whose error that is
+    over_bound: float | None  # errors of means over those of a fit to all rows, where a mixture fits the sketch
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any) -> Advice:
         """The figures of a mixture, in the problem's units, that was fitted to a sketch; and of a model, if any."""
-        gain, freedom, enough, explaining = _next_component(problem, outcome.mixture, n_records)
+        k, path = problem.n_components, _path(problem, outcome.mixture, n_records)
+        gain, freedom = 0.0, 0
+        if path is not None and len(path.fits) > k:  # where few components are enough, the path ends early
+            few, more = path.fits[k - 1], path.fits[k]
+            gain, freedom = max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters
+        enough = path.n_components if path is not None and path.explains else None
+        explaining = path.chosen.mixture if path is not None and enough == k else None
         errors = fitted.error_bars().standard_errors if hasattr(fitted, "error_bars") else {}
         name = next((name for name in CENTERS if name in errors), "")
         worst = float(np.nanmax(errors[name])) if name else 0.0
         if name == "means_" and outcome.status is Status.EXPLAINED:
             explaining = problem.from_data_units(fitted.fitted_model().density)
         over = None if explaining is None else errors_over_bound(problem, explaining, np.random.default_rng(0))
-        return cls(problem.n_components, n_records, gain, freedom, enough, worst, name, over)
-
-    @property
-    def too_few(self) -> bool:
-        """Whether the sketch needs more Gaussians than were asked for."""
-        return self.enough is not None and self.enough > self.n_components
+        return cls(k, n_records, gain, freedom, enough, worst, name, over)
 
     def sentences(self, *, frequencies_suffice: bool) -> list[str]:
         """The figures in words; `frequencies_suffice` allows the sentence on what more frequencies would bring."""
@@ -115,7 +106,6 @@ class Advice:
 
     @property
     def remedy(self) -> str:
-        """What to do about too few components."""
         fewer = "one does not" if self.n_components == 1 else f"{self.n_components} do not"
         return (
             f"{self.enough} Gaussians explain the sketch, and {fewer}: ask for more components, unless fewer clusters "
@@ -123,40 +113,19 @@ class Advice:
         )
 
 
-def _next_component(
-    problem: Problem, mixture: Mixture, n_records: float
-) -> tuple[float, int, int | None, Mixture | None]:
-    """The gain of one component more, its parameters, the number that suffices, and its mixture if it has k."""
+def _path(problem: Problem, mixture: Mixture, n_records: float) -> ComponentPath | None:
+    """Fits of more and more Gaussians; None for many components, few numbers, one-bit and subsampled sketches."""
     k = problem.n_components
     most = min(2 * k + SPARE, MOST_COMPONENTS, n_affordable(problem, DiagonalGaussian()))
     if k > most - 1 or not problem.plain.whole:
-        return 0.0, 0, None, None
+        return None
     if isinstance(mixture.model, Dirac):  # points: a path begins with Gaussians around them
         mixture = replace(problem.start, weights=mixture.weights, locations=mixture.locations)
     with one_blas_thread():
-        path = number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
-    enough = path.n_components if path.explains else None
-    explaining = path.chosen.mixture if enough == k else None
-    if len(path.fits) <= k:  # where few components are enough, the path ends early
-        return 0.0, 0, enough, explaining
-    few, more = path.fits[k - 1], path.fits[k]
-    return max(few.residual - more.residual, 0.0), more.n_parameters - few.n_parameters, enough, explaining
-
-
-def _fit_in_words(n_components: int, n_clusters: int) -> str:
-    """The subject and verb of a sentence about a mixture that fits the sketch.
-
-    >>> _fit_in_words(2, 2), _fit_in_words(6, 2)
-    ('the mixture explains', 'a mixture of 6 components, of which the 2 clusters are made, explains')
-    """
-    if n_components <= n_clusters:
-        return "the mixture explains"
-    made = "the cluster is" if n_clusters == 1 else f"the {n_clusters} clusters are"
-    return f"a mixture of {n_components} components, of which {made} made, explains"
+        return number_of_gaussians(problem, problem.in_data_units(mixture).heavy(), n_records, most)
 
 
 def findings(f: dict[str, float]) -> list[str]:
-    """Sentences about the figures of a fit."""
     of_release = f", {f['released']:.0%} of its power from the private release" if f["released"] else ""
     notes = [
         f"The sketch has {f['numbers']:.0f} real numbers for {f['parameters']:.0f} parameters.",
@@ -238,7 +207,7 @@ class Explanation:
         sketch and in the fitted mixture; at a good scale, |z| falls from 1 to the noise.
         """
         if self.problem is None:
-            raise ValueError("no decoder was at work here: plot_model draws the clusters")
+            raise ValueError("no decoder was used, so there is nothing to plot: draw the clusters with plot_model")
         axes = required("matplotlib.pyplot", "plot").subplots()[1] if ax is None else ax
         if self.problem.target.n_features == 2:
             return draw_landscape(axes, self.problem, self.centers)
@@ -301,12 +270,12 @@ def explain(
     else:
         figures |= _search(case, rng)
         verdict = _fault_of_search(figures)
-    of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
     advice = Advice.of(case.problem, case.outcome, 1 / case.target.sampling, fitted)
     figures |= {} if advice.over_bound is None else {"over_bound": advice.over_bound}
-    if verdict in (Verdict.FINE, Verdict.MODEL) and advice.too_few and not case.of_rows:
+    if verdict in (Verdict.FINE, Verdict.MODEL) and (advice.enough or 0) > case.k and not case.of_rows:
         verdict = Verdict.TOO_FEW  # Gaussians do explain the sketch, if more of them
     said = _conclusion(verdict, figures, case) if verdict is not Verdict.TOO_FEW else advice.remedy
+    of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []
     suffice = verdict in (Verdict.FINE, Verdict.TOO_FEW, Verdict.DECODER)
     sentences = [*of_table, *findings(figures), *advice.sentences(frequencies_suffice=suffice), said]
     return Explanation(verdict, sentences, figures, case.problem, case.outcome.mixture, case.centers)
@@ -322,7 +291,7 @@ def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
 def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
     """The explanation of exact steps from a pilot: the last gain, and whether the records resemble its sample."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
-    centers, columns = model.centers_of_parts, sketch.operator.columns  # type: ignore[attr-defined]
+    centers, columns = model.centers_of_parts, sketch.operator.columns
     k, d = centers.shape
     figures, doubts = {}, list(step.doubts)
     sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
@@ -379,7 +348,7 @@ class _Case:
 
     @property
     def of_rows(self) -> bool:
-        """Whether the centers are those of rows, which need no mixture that fits the sketch."""
+        """Whether the centers come from rows, which need no mixture that fits the sketch."""
         return self.centers is self.centroids and self.outcome.status in (Status.ROWS, Status.ALL_ROWS)
 
     def best_centroids(self, mixture: Mixture, rng: np.random.Generator) -> Double:
@@ -392,7 +361,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
     if isinstance(fitted, Sketch):
         if n_components is None:
             remedy = f"give explain {Parameter('n_components')}"
-            raise InvalidValueError("a sketch does not know how many clusters to look for", remedy)
+            raise InvalidValueError("the number of clusters is required for a sketch", remedy)
         target = Target.of(fitted)
         problem = Problem.of(target, whole("n_components", n_components))
         chosen = decoder_from(decoder)
@@ -409,7 +378,7 @@ def _case(fitted: Any, n_components: int | None, decoder: str | Decoder, rng: np
             f"explain needs a fitted estimator or a sketch with {Parameter('n_components')}, not {name}"
         )
     if not isinstance(fitted, DesignedEstimator):
-        raise TypeError(f"explain knows sketched clusters and mixtures, not {name}: give it a SketchKMeans, say")
+        raise TypeError(f"explain supports sketched clusters and mixtures, not {name}: give it a SketchKMeans")
     sketch, model = fitted.sketch_, fitted.fitted_model()
     centers = model.centers_of_parts
     k = len(centers)
@@ -486,10 +455,7 @@ def _reference(case: _Case, rows: Double, rng: np.random.Generator) -> dict[str,
     box = replace(case.problem.box, low=-reach, high=reach)
     with one_blas_thread():
         _, cost, _ = refine(case.problem.target, start, box, iterations=REFINEMENT_ITERATIONS)
-    return {
-        "risk_ratio": risk_ratio,
-        "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300),
-    }
+    return {"risk_ratio": risk_ratio, "reference_cost_ratio": cost / max(case.outcome.cost, 1e-300)}
 
 
 def _fault_of_sketch(f: dict[str, float], k: int) -> Verdict | None:
@@ -573,9 +539,11 @@ def _conclusion(verdict: Verdict, f: dict[str, float], case: _Case) -> str:
 
 
 def _why_fine(f: dict[str, float], case: _Case) -> str:
-    """Why nothing is wrong."""
     fit = f"(residual {in_digits(f['misfit'], 2)})"
-    explains = _fit_in_words(len(case.outcome.mixture.heavy()), case.k)
+    explains = "the mixture explains"
+    if (n_components := len(case.outcome.mixture.heavy())) > case.k:
+        made = "the cluster is" if case.k == 1 else f"the {case.k} clusters are"
+        explains = f"a mixture of {n_components} components, of which {made} made, explains"
     if f["misfit"] <= EXPLAINED:
         return f"{explains} the sketch up to sampling noise {fit}"
     if "risk_ratio" in f:

@@ -44,11 +44,11 @@ class Batches:
     unnamed : one of the batches, of which so many records are left, has no id here, as in such a file: it may be any.
     most : how often a record may count for all that the ids tell: what was said of overlapping sketches, and of ids
         that are not kept.
-    reads : the calls that read the rows, by random numbers: two of them read two batches, even of equal rows. They are
+    reads : random numbers of the calls that read the rows: two calls read two batches, even of equal rows. They are
         not compared, and in no file.
     taken : batches that were subtracted from something that did not hold them as such: a release tells of those, too.
         They are not compared, and in no file, which says `unnamed` instead.
-    gone : how often what has this digest was subtracted since something was added last. The digests mean nothing
+    gone : by digest, how often the same records were subtracted since the last addition. The digests mean nothing
         outside this process. They are not compared, and in no file: a record that is forgotten leaves no trace.
 
     Examples
@@ -86,7 +86,7 @@ class Batches:
 
     @classmethod
     def just_read(cls) -> Batches:
-        """Of rows that a call has read just now, and whose content will tell the id."""
+        """Rows that a call has just read; their id follows from their content."""
         return cls(reads=frozenset([secrets.randbits(64)]))
 
     @classmethod
@@ -95,7 +95,7 @@ class Batches:
         return cls({secrets.randbits(64): 1})
 
     def read_apart(self, other: Batches) -> bool:
-        """Whether these were certainly read by other calls than the others, as far as this process knows."""
+        """Whether different calls of this process read them."""
         return bool(self.reads and other.reads) and self.reads.isdisjoint(other.reads)
 
     def shared(self, other: Batches, sign: int = 1) -> list[int]:
@@ -105,26 +105,26 @@ class Batches:
 
     @property
     def involved(self) -> frozenset[int]:
-        """All batches of which a release tells something."""
+        """All batches that a release depends on."""
         return self.taken.union(self.times)
 
     @property
     def complete(self) -> bool:
-        """Whether all batches have their ids here."""
+        """Whether the ids of all batches are known."""
         return self.missing_from == _END
 
     @property
     def missing_from(self) -> int:
-        """From which id on there may be batches whose ids are not here."""
+        """The smallest id from which on ids may be missing."""
         return 0 if self.unnamed else self.below
 
     def within(self, other: Batches) -> bool:
-        """Whether each of these batches, of which there is one at least, was added to the other."""
+        """Whether all of these batches (at least one) were added to the other."""
         known = bool(self.times) and self.complete and self.most == 1 and not self.partial
         return known and all(other.times.get(number, 0) >= n > 0 for number, n in self.times.items())
 
     def combined(self, other: Batches, sign: int, *, overlapping: bool = False, distinct: bool = False) -> Batches:
-        """Those of a sum or a difference. The ids of batches that are not here are no trace of what was taken out.
+        """The batches of a sum or a difference. Ids of batches that were removed leave no trace.
 
         A stream adds one batch at a time to thousands: only a copy and a search for the largest look at all of them.
 
@@ -141,20 +141,18 @@ class Batches:
         taken = set(self.taken | other.taken)
         for number, n in other.times.items():
             before = times.pop(number, 0)
-            left = before + sign * n
-            if sign < 0 and other.partial:  # of which something may be left
-                left = before
+            # of a partial one, something may be left
+            left = before if sign < 0 and other.partial else before + sign * n
             if sign < 0 and before < n:
                 partial = True
                 taken.add(number)
             if sign < 0 and left * before <= 0:
-                counts, left = [*counts, abs(left)], 0
+                counts += [abs(left)]
+                left = 0
             if left:
                 times[number] = left
-            several = max(self._equal(number), other._equal(number))
-            if distinct and before:
-                several = self._equal(number) + other._equal(number)
-            equal[number] = min(several, abs(left))
+            several = self.equal.get(number, 1), other.equal.get(number, 1)
+            equal[number] = min(sum(several) if distinct and before else max(several), abs(left))
         dropped = [number for side in (self, other) if side.below > below for number in side.times if number >= below]
         if len(times) > MOST_IDENTITIES:
             largest = heapq.nlargest(len(times) - MOST_IDENTITIES, times)
@@ -162,17 +160,14 @@ class Batches:
         counts += [_counted(times.pop(number, 0), equal.get(number, 1)) for number in dropped]
         equal = {number: n for number, n in equal.items() if n > 1 and number in times}
         reads = self.reads | other.reads if (self.reads or not self.times) and (other.reads or not other.times) else ()
-        kept = frozenset(reads) if len(reads) <= MOST_IDENTITIES else frozenset[int]()
+        kept = frozenset[int](reads if len(reads) <= MOST_IDENTITIES else ())
         unnamed = min(filter(None, (self.unnamed, other.unnamed)), default=0)
         if len(taken) > MOST_IDENTITIES:
             taken, unnamed = set(), 1
         return Batches(times, equal, below, partial, unnamed, max(most, *counts, 1), kept, frozenset(taken))
 
-    def _equal(self, number: int) -> int:
-        return self.equal.get(number, 1)
-
     def having_lost(self, content: bytes, records: str, before: Batches, lost: Batches) -> Batches:
-        """The same after a subtraction from `before` of what has this digest; warns of these records if it is gone.
+        """The batches after a subtraction from `before`; warns if what has this digest was subtracted already.
 
         Batches that were certainly there may go one after the other.
         """
@@ -181,21 +176,19 @@ class Batches:
         times = before.gone.get(content, 0) + 1
         if records and times > 1:
             warn_caller(
-                f"the same {records} went out of this sketch before: unless it held them twice, it is wrong now, and "
-                "adding them again mends it"
+                f"the same {records} went out of this sketch before: unless it held them twice, it is now wrong: "
+                "add them again to correct it"
             )
         kept = dict(list(before.gone.items())[-(MOST_IDENTITIES - 1) :])
         return replace(self, most=max(self.most, times * lost.largest), gone={**kept, content: times})
 
     @property
     def largest(self) -> int:
-        """How often a record may count."""
-        many = (_counted(self.times[number], n) for number, n in self.equal.items())
-        alone = (n for number, n in self.times.items() if number not in self.equal)
-        return max(self.most, *map(abs, alone), *many, 1)
+        """The most that a record may count."""
+        return max(self.most, *(_counted(n, self.equal.get(number, 1)) for number, n in self.times.items()), 1)
 
     def for_others(self, count: float) -> Batches:
-        """The same of a sketch of so many records without the ids of what was taken out: it may be of any batch."""
+        """The same, for a sketch of so many records, without the ids of what was removed: that may be of any batch."""
         return replace(self, taken=frozenset(), unnamed=self._left(count)) if self.taken else self
 
     def _left(self, count: float) -> int:
@@ -207,22 +200,23 @@ class Batches:
         return bool(self.unnamed) and (bool(other.unnamed) or other.partial or count > self.unnamed)
 
     def to_json(self, count: float) -> dict[str, Any]:
-        """As the file of a sketch of so many records says it."""
+        """The JSON form in the file of a sketch of so many records."""
         if self.partial and len(self.times) == 1:
             hidden = replace(self, times={}, equal={}, partial=False, unnamed=self._left(count), most=self.largest)
             return hidden.to_json(count)
-        unnamed = self.unnamed or (self._left(count) if self.partial else 0)
-        form: dict[str, Any] = {f"{number:016x}": n for number, n in sorted(self.times.items())}
-        more: dict[str, Any] = {} if self.below == _END else {"below": f"{self.below:016x}"}
-        more |= {"partial": True} if self.partial else {}
-        more |= {"unnamed": unnamed} if unnamed else {}
-        more |= {"most": self.most} if self.most > 1 else {}
-        more |= {"equal": {f"{number:016x}": n for number, n in sorted(self.equal.items())}} if self.equal else {}
-        return {**form, **more}
+        times, equal = ({f"{number:016x}": n for number, n in of.items()} for of in (self.times, self.equal))
+        notes = {
+            "below": f"{self.below:016x}" if self.below < _END else None,
+            "partial": self.partial,
+            "unnamed": self.unnamed or (self._left(count) if self.partial else 0),
+            "most": self.most if self.most > 1 else None,
+            "equal": equal,
+        }
+        return {**times, **{name: note for name, note in notes.items() if note}}
 
     @classmethod
     def from_json(cls, form: Any) -> Batches:
-        """What a file says; a `ValueError` says why another form is refused."""
+        """The batches of a JSON form; a `ValueError` says why a form is refused."""
         if not isinstance(form, dict) or len(form) > MOST_IDENTITIES + len(_NOTES):
             raise ValueError(f"its batches must be an object of at most {MOST_IDENTITIES} numbers")
         below = _number(form["below"]) if "below" in form else _END
@@ -231,19 +225,19 @@ class Batches:
         if any(type(n) is not int or not 0 < abs(n) < 2**63 for n in times.values()):
             raise ValueError("its batches must be counted by whole numbers")
         if form.get("partial", True) is not True:
-            raise ValueError("that a part of a batch was taken out must be true, or not said")
+            raise ValueError("partial, of its batches, must be true, or left out")
         unnamed = whole("unnamed", form["unnamed"]) if "unnamed" in form else 0
         equal = form.get("equal", {})
         if not isinstance(equal, dict):
             raise ValueError("its equal batches must be an object of numbers")
         several = {_number(number): whole("equal", n, 2) for number, n in equal.items()}
         if any(n > abs(times.get(number, 0)) for number, n in several.items()):
-            raise ValueError("its equal batches must be counted as often as there are of them")
+            raise ValueError("its equal batches cannot be more than the times that they were counted")
         return cls(times, several, below, "partial" in form, unnamed, most)
 
 
 class Released:
-    """What this process has spent on each batch. Other processes have their own: a `Budget` is for all of them."""
+    """What this process has spent on each batch. A `Budget` is shared by several processes."""
 
     def __init__(self) -> None:
         self._ledgers: dict[int, Ledger] = {}
@@ -268,10 +262,19 @@ class Released:
         known += [ledger for below, ledger in self._unlisted if below <= largest]
         if not batches.complete:
             known += [ledger for number, ledger in self._ledgers.items() if number >= batches.missing_from]
-        return self._most(known, several=batches.most > 1)
+        found: Ledger | None = None
+        for ledger in {id(ledger): ledger for ledger in known if ledger is not None}.values():
+            if found is None:
+                found = ledger
+                continue
+            if found.neighbors != ledger.neighbors:
+                found, ledger = found.about_replacing(), ledger.about_replacing()
+            # a record is in one batch, unless somebody has said otherwise; a unit may have rows in every batch
+            found = found.merged(ledger, overlapping=batches.most > 1 or ledger.unit is not None)
+        return found
 
     def note(self, book: Callable[[Ledger | None], Ledger], batches: Batches, content: Batches) -> Ledger:
-        """Books a release of these batches: `book` says what is spent then, or refuses, knowing what was before.
+        """Books a release of these batches: `book` takes what was spent before, and returns the sum, or refuses.
 
         Nobody else books meanwhile. The content is noted, too, for sketches that are known by nothing else.
         """
@@ -284,7 +287,7 @@ class Released:
         return ledger
 
     def note_rows(self, release: Batches, batches: Batches) -> None:
-        """Remembers which batches a release was made of: the release itself must not tell."""
+        """Remembers which batches a release was made of, which the release itself must not tell."""
         with self._lock:
             self._rows.update(dict.fromkeys(release.times, batches.involved))
             if not batches.complete:
@@ -292,9 +295,7 @@ class Released:
 
     def share_rows(self, a: Batches, b: Batches) -> bool:
         """Whether two releases are of the same rows, as far as this process knows, or even the same release."""
-        own, others = (
-            frozenset[int]().union(*(self._rows.get(number, ()) for number in side.times)) for side in (a, b)
-        )
+        own, others = ({row for number in side.times for row in self._rows.get(number, ())} for side in (a, b))
         return bool(a.shared(b) or own & others)
 
     def of_others(self, release: Batches, batches: Batches) -> bool:
@@ -304,23 +305,9 @@ class Released:
         return complete and bool(known) and all(rows.isdisjoint(batches.involved) for rows in known)
 
     def forget(self) -> None:
-        """As if nothing had been released: for tests alone."""
+        """Forgets all releases: only for tests."""
         for known in (self._ledgers, self._contents, self._unlisted, self._rows, self._incomplete):
             known.clear()
-
-    @staticmethod
-    def _most(ledgers: list[Ledger | None], *, several: bool) -> Ledger | None:
-        """What covers all of them: a record is in one batch, unless somebody has said that it may be in several."""
-        found: Ledger | None = None
-        for ledger in {id(ledger): ledger for ledger in ledgers}.values():
-            if ledger is None:
-                continue
-            if found is not None and found.neighbors != ledger.neighbors:
-                found, ledger = found.about_replacing(), ledger.about_replacing()
-            # a unit may have rows in every batch
-            overlapping = several or ledger.unit is not None
-            found = ledger if found is None else found.merged(ledger, overlapping=overlapping)
-        return found
 
 
 RELEASED = Released()
@@ -328,7 +315,7 @@ _SECRET = secrets.token_bytes(32)  # of this process
 
 
 def digest_of(sums: NDArray[np.int64], units: int) -> bytes:
-    """A digest of what is subtracted, from which nobody without this process can tell what it was."""
+    """A digest of what is subtracted, keyed by a secret of this process."""
     content = np.ascontiguousarray(sums, "<i8").tobytes() + str(units).encode()
     return hashlib.blake2b(content, digest_size=16, key=_SECRET).digest()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchlearn.core.arrays import FrozenArrays
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.randomness import exponential_excess, uniform_below, words
 from sketchlearn.core.values import positive, shortened, whole
@@ -24,7 +25,7 @@ ROWS_PER_BLOCK = 255  # The counts of ones in a block fit into bytes.
 
 
 @dataclass(frozen=True, eq=False)
-class PackedBits:
+class PackedBits(FrozenArrays):
     """Rows of signs: bit j of a row, from the low end of its words, is 1 for +1 and 0 for -1.
 
     Parameters
@@ -44,8 +45,6 @@ class PackedBits:
     words: NDArray[np.uint64]
     n_bits: int
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __post_init__(self) -> None:
         n_bits = whole("n_bits", self.n_bits, most=MOST_BITS)
         words, width = np.array(self.words, order="C"), -(-n_bits // 64)
@@ -53,9 +52,7 @@ class PackedBits:
             raise ValueError(f"words must be a uint64 array of {width} columns (64 bits each), not {shortened(words)}")
         if n_bits % 64 and np.any(words[:, -1] >> np.uint64(n_bits % 64)):
             raise ValueError(f"the bits of words beyond the first {n_bits} must be zero")
-        words.flags.writeable = False
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "n_bits", n_bits)
+        self._set(words=words, n_bits=n_bits)
 
     @classmethod
     def from_signs(cls, signs: Any) -> PackedBits:
@@ -67,15 +64,11 @@ class PackedBits:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedBits:
-        """What `to_bytes` wrote."""
-        magic, n_rows, n_bits = _header(data, HEADER)
-        if magic == PRIVATE_MAGIC:
-            raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
-        if magic != MAGIC:
-            raise ValueError("these bytes are not packed bits in a format that this version of sketchlearn reads")
+        """Reads the bytes that `to_bytes` wrote."""
+        n_rows, n_bits = _header(data, HEADER, MAGIC, "packed bits")
         width = -(-n_bits // 8)
         if not 1 <= n_bits <= MOST_BITS or len(data) != HEADER.size + n_rows * width:
-            raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits have another length")
+            raise ValueError(f"these packed bits are damaged: {n_rows} rows of {n_bits} bits do not have this length")
         in_words = 8 * n_rows * -(-n_bits // 64)
         check_cost("adding them up", Cost(3 * in_words + 24 * n_bits, 10 * in_words + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=HEADER.size).reshape(n_rows, width)
@@ -95,7 +88,7 @@ class PackedBits:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the words take."""
+        """The size of the words in bytes."""
         return self.words.nbytes
 
     def sums(self, weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
@@ -127,9 +120,9 @@ class PackedBits:
                [-3]], dtype=int32)
         """
         if not isinstance(other, PackedBits):
-            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: numbers go after @")
+            raise TypeError(f"inner takes PackedBits, not {type(other).__name__}: for numbers, use bits @ weights")
         if self.n_bits != other.n_bits:
-            raise ValueError(f"rows of {self.n_bits} bits have no inner product with rows of {other.n_bits}")
+            raise ValueError(f"both must have the same number of bits, not {self.n_bits} and {other.n_bits}")
         products = np.empty((len(self), len(other)), np.int32)
         threads = kernel.n_threads(n_jobs)
         bit_products(kernel.active, self.words, other.words, self.n_bits, threads, products)
@@ -145,7 +138,7 @@ class PackedBits:
             raise TypeError("use a.inner(b) for the products of packed rows with each other")
         values = np.asarray(weights)
         if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != self.n_bits:
-            raise ValueError(f"rows of {self.n_bits} bits need as many rows of weights, not {shortened(weights)}")
+            raise ValueError(f"weights must have {self.n_bits} rows of numbers, one per bit, not {shortened(weights)}")
         columns = np.ascontiguousarray(values.reshape(self.n_bits, -1), np.float32)
         sums = np.empty((len(self), columns.shape[1]), np.float32)
         signed_sums(kernel.active, self.words, self.n_bits, columns, kernel.n_threads(n_jobs), sums)
@@ -160,11 +153,6 @@ class PackedBits:
         """Some of the rows: a number, a slice, numbers or a mask."""
         return PackedBits(np.atleast_2d(self.words[rows]), self.n_bits)
 
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PackedBits):
-            return NotImplemented
-        return self.n_bits == other.n_bits and np.array_equal(self.words, other.words)
-
     def __repr__(self) -> str:
         return f"<PackedBits: {len(self):,} rows of {self.n_bits:,} bits>"
 
@@ -176,7 +164,7 @@ LARGEST_EPSILON = 20.0  # Beyond, a response protects next to nothing.
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """How many of a reading's bits are sent, and by which whole number each of them counts.
+    """Randomised response: how many of a reading's bits are sent, and the whole number that each counts.
 
     Parameters
     ----------
@@ -210,13 +198,13 @@ class RandomisedResponse:
 
     @classmethod
     def best(cls, epsilon: float, n_bits: int) -> RandomisedResponse:
-        """The response of least variance within a budget."""
+        """The response of least variance for this epsilon."""
         epsilon, n_bits = positive("epsilon", epsilon), whole("n_bits", n_bits, most=MOST_BITS)
         if epsilon > LARGEST_EPSILON:
             raise ValueError(f"epsilon above {LARGEST_EPSILON:g} protects next to nothing: ask for less, or send all")
         excess = exponential_excess(Fraction(epsilon))
         if excess * LARGEST_FACTOR < 4 * n_bits:
-            raise ValueError(f"epsilon {epsilon!r} is so small that its noise does not fit into 64 bits: ask for more")
+            raise ValueError(f"epsilon {epsilon!r} is so small that its noise exceeds 64 bits: use a larger one")
         sizes = range(1, min(n_bits, MOST_SENT) + 1)
         found = [(r, _least_factor(n_bits, r, excess)) for r in sizes]
         return cls(epsilon, n_bits, *min(found, key=lambda size: size[0] * size[1] ** 2))
@@ -225,11 +213,6 @@ class RandomisedResponse:
     def truth(self) -> Fraction:
         """The probability that the true bits are sent."""
         return Fraction(self.n_bits, self.n_sent * self.factor)
-
-    @property
-    def loss_ratio(self) -> Fraction:
-        """The largest ratio of probabilities of the same report for two readings: at most e^epsilon."""
-        return 1 + self.truth * (1 << self.n_sent) / (1 - self.truth)
 
     @property
     def variance(self) -> float:
@@ -265,8 +248,8 @@ PRIVATE_HEADER = struct.Struct("<8sQdQQQ")  # magic, rows, epsilon, bits of a re
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateBits:
-    """Randomised responses of readings, made where the readings are: whoever receives them learns little of each.
+class PrivateBits(FrozenArrays):
+    """Randomised responses (local differential privacy): the receiver learns little about each reading.
 
     `operator.pack(rows, epsilon=...)` gives them, and `operator.sketch_packed(bits)` takes them.
 
@@ -292,8 +275,6 @@ class PrivateBits:
     answers: NDArray[np.uint64]
     response: RandomisedResponse
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __post_init__(self) -> None:
         if not isinstance(self.response, RandomisedResponse):
             raise TypeError(
@@ -306,9 +287,7 @@ class PrivateBits:
         too_long = n_sent < 64 and np.any(answers >> np.uint64(n_sent))
         if len(positions) != len(answers) or np.any(positions >= self.response.n_bits) or too_long:
             raise ValueError(f"each reading needs a position below {self.response.n_bits} and {n_sent} bits")
-        for name, values in (("positions", positions), ("answers", answers)):
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+        self._set(positions=positions, answers=answers)
 
     @property
     def n_bits(self) -> int:
@@ -342,17 +321,15 @@ class PrivateBits:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PrivateBits:
-        """What `to_bytes` wrote."""
-        magic, n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER)
-        if magic != PRIVATE_MAGIC:
-            raise ValueError("these bytes are not private bits in a format that this version of sketchlearn reads")
+        """Reads the bytes that `to_bytes` wrote."""
+        n_rows, epsilon, n_bits, n_sent, factor = _header(data, PRIVATE_HEADER, PRIVATE_MAGIC, "private bits")
         try:
             response = RandomisedResponse(epsilon, n_bits, n_sent, factor)
         except ValueError as error:
             raise ValueError(f"these private bits are damaged: {error}") from None
         first, second = _widths(response)
         if len(data) != PRIVATE_HEADER.size + n_rows * (first + second):
-            raise ValueError(f"these private bits are damaged: {n_rows} readings have another length")
+            raise ValueError(f"these private bits are damaged: {n_rows} readings do not have this length")
         each = Cost(100 + 50 * n_sent, 100 + 50 * n_sent)
         check_cost("adding them up", Cost(n_rows * each.bytes + 40 * n_bits, n_rows * each.operations + 10 * n_bits))
         octets = np.frombuffer(data, np.uint8, offset=PRIVATE_HEADER.size).reshape(n_rows, first + second)
@@ -361,12 +338,6 @@ class PrivateBits:
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PrivateBits):
-            return NotImplemented
-        same = self.response == other.response and np.array_equal(self.positions, other.positions)
-        return same and np.array_equal(self.answers, other.answers)
 
     def __repr__(self) -> str:
         of = self.response
@@ -385,9 +356,14 @@ def _words_of(octets: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return padded.view("<u8").astype(np.uint64, copy=False)
 
 
-def _header(data: bytes, form: struct.Struct) -> tuple[Any, ...]:
-    """The fields of a header, all zero where there is none."""
+def _header(data: bytes, form: struct.Struct, magic: bytes, what: str) -> tuple[Any, ...]:
+    """The fields after the magic."""
     try:
-        return form.unpack_from(data)
+        found, *fields = form.unpack_from(data)
     except (struct.error, TypeError):
-        return form.unpack(bytes(form.size))
+        found = None
+    if found == PRIVATE_MAGIC != magic:
+        raise ValueError("these bytes are private bits: read them with PrivateBits.from_bytes")
+    if found != magic:
+        raise ValueError(f"these bytes are not {what} in a format that this version of sketchlearn reads")
+    return tuple(fields)

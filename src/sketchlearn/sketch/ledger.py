@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -100,6 +100,21 @@ _CHOICES = {
 }
 
 
+def _size(name: str, x: Any) -> float:
+    size = number(name, x)
+    if size < 0:
+        raise ValueError(f"{name} must not be negative, not {size!r}")
+    return size
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("epsilon", "rho"), positive),
+    **dict.fromkeys(("delta", "count_share"), number),
+    **dict.fromkeys(("sum_scale", "count_scale", "sum_variance", "count_variance"), _size),
+    **dict.fromkeys(("parties", "releases"), whole),
+    "sensitivity": partial(whole, least=0, most=LARGEST_SENSITIVITY),
+    "private": truth,
+}
 _LARGEST = ("sensitivity", "sum_scale", "count_scale", "count_share")  # of several releases, the largest is told
 
 
@@ -112,11 +127,10 @@ class PartNoise(Value):
     variance: float
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "scale", "variance")
-        self._set(sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY))
+        self._set(sensitivity=_CHECKS["sensitivity"]("sensitivity", self.sensitivity))
+        self._set(scale=_size("scale", self.scale), variance=_size("variance", self.variance))
 
     def merged(self, other: PartNoise) -> PartNoise:
-        """The noise of the sum of two such parts."""
         sensitivity, scale = max(self.sensitivity, other.sensitivity), max(self.scale, other.scale)
         return PartNoise(sensitivity, scale, self.variance + other.variance)
 
@@ -132,13 +146,13 @@ class SelectionCost(Value):
     def __post_init__(self) -> None:
         name = self.selection
         if not isinstance(name, str) or len(name) != 16 or not set(name) <= set("0123456789abcdef"):
-            raise ValueError(f"a selection is known by 16 hexadecimal digits, not {shortened(name)}")
+            raise ValueError(f"a selection must be identified by 16 hexadecimal digits, not {shortened(name)}")
         self._set(epsilon=positive("epsilon", self.epsilon), delta=positive("delta", self.delta))
 
 
 @dataclass(frozen=True)
 class Ledger(Value):
-    """The guarantee of a private sketch, and the noise that it cost.
+    """The privacy guarantee of a sketch, and the noise that was added for it.
 
     Attributes
     ----------
@@ -147,14 +161,14 @@ class Ledger(Value):
     epsilon, delta : what is guaranteed, of sums and count together.
     neighbors : "add-remove" (datasets that differ by one record more or less) or "replace" (by one record's values).
     sensitivity : how far one record can move the integers: L1 for Laplace noise, L2 (rounded up) for Gaussian noise.
-    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. Of
-        randomised response, by how much each bit counts that was sent.
+    sum_scale, count_scale : scales of the noise on each sum and on the count; of several releases, the largest. For
+        randomised response, the factor of each bit that was sent.
     count_share : the count's share of epsilon (Laplace), or of rho = 1 / (2 scale^2) (Gaussian).
     sum_variance, count_variance : variances of the noise on each integer of `sketch.sums` and on the count; they add
         up where sketches are merged.
-    private : False if a seed for tests was used: then nothing is guaranteed.
+    private : False if a seed for tests was used, and nothing is guaranteed.
     design : "declared", or "assumed public" if the caller said that the operator was designed on other data.
-    releases : how many releases it speaks of.
+    releases : how many releases it covers.
     composition : "single", "parallel" (of disjoint records), "sequential" (of records that may overlap) or "mixed".
     parts : the noise of each part of a concatenated operator, which is not the same; the sums' fields above are then
         those of the noisiest part.
@@ -200,28 +214,18 @@ class Ledger(Value):
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {shortened(getattr(self, name))}")
         if self.sample not in (None, ASSUMED):
             raise ValueError(f"sample must be {ASSUMED} or left out, not {shortened(self.sample)}")
-        _check_sizes(self, "sum_scale", "count_scale", "sum_variance", "count_variance")
-        delta, share = number("delta", self.delta), number("count_share", self.count_share)
-        if not 0 <= delta <= 1 or not 0 <= share < 1:
+        for name, check in _CHECKS.items():
+            if (value := getattr(self, name)) is not None or name not in self._omitted:
+                self._set(**{name: check(name, value)})
+        if not 0 <= self.delta <= 1 or not 0 <= self.count_share < 1:
             raise ValueError("delta and the share of the count must be numbers from 0 to 1")
         parts = self.parts or ()
         if not isinstance(parts, tuple) or not all(isinstance(part, PartNoise) for part in parts):
-            raise ValueError("parts must be the noise of each part")
+            raise ValueError("parts must be a tuple of PartNoise")
         _check_selections(self)
-        rows_alone = self.unit is None and self.rows_per_unit is None
-        protected = None if rows_alone else PrivacyUnit(self.unit, self.rows_per_unit)  # type: ignore[arg-type]
-        self._set(
-            epsilon=positive("epsilon", self.epsilon),
-            delta=delta,
-            count_share=share,
-            sensitivity=whole("sensitivity", self.sensitivity, 0, LARGEST_SENSITIVITY),
-            rho=None if self.rho is None else positive("rho", self.rho),
-            parties=None if self.parties is None else whole("parties", self.parties),
-            shares=None if self.parties is None else whole("shares", self.shares),
-            rows_per_unit=None if protected is None else protected.rows_per_unit,
-            private=truth("private", self.private),
-            releases=whole("releases", self.releases),
-        )
+        if self.unit is not None or self.rows_per_unit is not None:
+            self._set(rows_per_unit=PrivacyUnit(self.unit, self.rows_per_unit).rows_per_unit)  # type: ignore[arg-type]
+        self._set(shares=None if self.parties is None else whole("shares", self.shares))
 
     def of_part(self, index: int) -> Ledger:
         """The ledger of one part of a concatenated sketch: the same guarantee, the part's own noise."""
@@ -237,10 +241,10 @@ class Ledger(Value):
         """
         if self.neighbors != other.neighbors:
             both = f"{self.neighbors} and {other.neighbors}"
-            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same")
+            raise ValueError(f"the guarantees are about different neighbors ({both}): release with the same neighbors")
         if self.unit != other.unit:
             both = " and ".join("rows" if unit is None else unit for unit in (self.unit, other.unit))
-            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same")
+            raise ValueError(f"the guarantees protect different units ({both}): release sketches of the same unit")
         in_shares = self.parties == other.parties and bool(self.lacking or other.lacking)  # of one release
         step, parts = SEQUENTIAL if overlapping else SINGLE if in_shares else PARALLEL, None
         if self.parts is not None and other.parts is not None and len(self.parts) == len(other.parts):
@@ -250,12 +254,17 @@ class Ledger(Value):
         rho = None
         if self.rho is not None and other.rho is not None:
             rho = composed(self.rho, other.rho)
-            epsilon = min(epsilon, _epsilon_of(rho, delta)) if overlapping else epsilon
-        return Ledger(
+            if overlapping:
+                epsilon = min(epsilon, max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300))
+        selections, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
+        # of disjoint records, the sum pays for the selections that both have paid for
+        kept = selections | others if overlapping else (cost for cost in selections if cost in others)
+        rows = self.rows_per_unit or 0, other.rows_per_unit or 0
+        return replace(
+            self,
             mechanism=" and ".join(name for name in MECHANISMS if name in self.mechanism + other.mechanism),
             epsilon=epsilon,
             delta=delta,
-            neighbors=self.neighbors,
             **{name: max(getattr(self, name), getattr(other, name)) for name in _LARGEST},
             sum_variance=self.sum_variance + other.sum_variance,
             count_variance=self.count_variance + other.count_variance,
@@ -267,38 +276,25 @@ class Ledger(Value):
             rho=rho,
             parties=self.parties if in_shares else None,
             shares=(self.shares or 1) + (other.shares or 1) if in_shares else None,
-            selections=self._selections_with(other, overlapping=overlapping),
-            unit=self.unit,
-            rows_per_unit=self._rows_with(other, overlapping=overlapping),
+            selections=tuple(kept) or None,
+            rows_per_unit=(sum(rows) if overlapping else max(rows)) or None,
             sample=self.sample or other.sample,
         )
 
     def of_shares(self, n: int) -> Ledger:
         """The ledger of a sum of n shares like this one, of records of n different parties."""
         if self.parties is None or self.shares != 1:
-            raise ValueError("only the ledger of one share of noise tells that of a sum of them")
+            raise ValueError("of_shares needs the ledger of a single share of noise")
         parts = None if self.parts is None else tuple(replace(p, variance=n * p.variance) for p in self.parts)
         sums, count = n * self.sum_variance, n * self.count_variance
         return replace(self, sum_variance=sums, count_variance=count, parts=parts, shares=n)
 
-    def _selections_with(self, other: Ledger, *, overlapping: bool) -> tuple[SelectionCost, ...] | None:
-        """Selections that the sum pays for: of disjoint records, those that both have paid for."""
-        own, others = dict.fromkeys(self.selections or ()), dict.fromkeys(other.selections or ())
-        return tuple(own | others if overlapping else (cost for cost in own if cost in others)) or None
-
     def includes(self, selection: Ledger) -> bool:
-        """Whether what was spent includes a selection of names of classes, whose ledger is given."""
+        """Whether the cost of this selection of class names is included."""
         return set(selection.selections or ()) <= set(self.selections or ())
 
-    def _rows_with(self, other: Ledger, *, overlapping: bool) -> int | None:
-        """How many rows of one unit are in the sum."""
-        if self.rows_per_unit is None or other.rows_per_unit is None:
-            return None
-        rows = (self.rows_per_unit, other.rows_per_unit)
-        return sum(rows) if overlapping else max(rows)
-
     def after(self, earlier: Ledger | None) -> Ledger:
-        """The ledger of a release after an earlier one of the same records: both are paid, the noise is this one's."""
+        """The ledger of a release after an earlier one of the same records: costs add up, the noise is this one's."""
         if earlier is None:
             return self
         both = earlier.merged(self, overlapping=True)
@@ -306,7 +302,7 @@ class Ledger(Value):
         return replace(both, **{name: getattr(self, name) for name in own})
 
     def about_replacing(self) -> Ledger:
-        """The same about replaced records: one is removed and one added, which is paid twice."""
+        """The same for replace-one neighbors: a record is removed and another added, so that the cost doubles."""
         if self.neighbors == REPLACE:
             return self
         delta = min(1.0, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))) if self.delta else 0.0
@@ -314,9 +310,9 @@ class Ledger(Value):
         return replace(self, neighbors=REPLACE, epsilon=epsilon, delta=delta, rho=None, selections=None)
 
     def across_classes(self) -> Ledger:
-        """Of disjoint classes of records: one that is replaced may leave its class for another, which is paid twice.
+        """The ledger of disjoint classes: a replaced record may change its class, so that the cost doubles.
 
-        A selection of the classes' names is paid once: it looked at all classes together.
+        A selection of the classes' names counts once, because it used all classes together.
         """
         if self.neighbors == ADD_REMOVE or self.unit is not None:  # units may be in all classes, which were added up
             return self
@@ -332,18 +328,18 @@ class Ledger(Value):
 
     @property
     def local(self) -> bool:
-        """Whether each record was made private where it is, so that whoever has the bits sent knows no more."""
+        """Whether this is local privacy: each record was randomised before it was sent."""
         return self.mechanism == RANDOMISED_RESPONSE
 
     @property
     def protected(self) -> str:
-        """Whom the guarantee is about, in words."""
+        """The protected unit, in words."""
         if self.unit is None or self.rows_per_unit is None:
             return "one record"
         return f"all rows of one unit, per {self.unit} (at most {counted(self.rows_per_unit, 'row')} each)"
 
     def covers(self, other: Ledger) -> bool:
-        """Whether this ledger admits to at least what the other has spent."""
+        """Whether this ledger includes at least what the other has spent."""
         if self.rho is not None and (other.rho is None or other.rho > self.rho):
             return False  # by rho, further releases would add less to it than to the other
         same = (self.neighbors, self.unit) == (other.neighbors, other.unit)
@@ -371,20 +367,15 @@ class Ledger(Value):
 
 
 def check_neighbors(neighbors: Any) -> str:
-    """One of the two kinds of neighbors."""
     if neighbors not in (ADD_REMOVE, REPLACE):
         raise ValueError(f"neighbors must be {ADD_REMOVE!r} or {REPLACE!r}, not {shortened(neighbors)}")
     return str(neighbors)
 
 
-def _epsilon_of(rho: float, delta: float) -> float:
-    return max(smallest_epsilon(math.sqrt(2 * rho), delta), 1e-300)
-
-
 def _added(a: float, b: float) -> float:
     """The sum, never rounded down: a guarantee must not shrink."""
     if math.isinf(a + b):
-        raise ValueError("the epsilons add up to more than a number holds: nothing is left that is private")
+        raise ValueError("the sum of the epsilons overflows: nothing is protected any more")
     return _rounded_up(Fraction(a) + Fraction(b))
 
 
@@ -399,20 +390,11 @@ def _rounded_up(exact: Fraction) -> float:
 
 
 def _check_selections(ledger: Ledger) -> None:
-    """Refuses costs of selections that are more than all that was spent."""
     costs = ledger.selections or ()
     if not isinstance(costs, tuple) or not all(isinstance(cost, SelectionCost) for cost in costs):
-        raise ValueError("selections must be what each selection of names of classes has cost")
+        raise ValueError("selections must be a tuple of SelectionCost")
     if len(costs) > MOST_SELECTIONS:
         raise ValueError(f"a ledger lists at most {MOST_SELECTIONS:,} selections of names of classes")
     for name in ("epsilon", "delta"):
         if sum(Fraction(getattr(cost, name)) for cost in costs) > Fraction(number(name, getattr(ledger, name))):
             raise ValueError(f"selections of names of classes cannot cost more {name} than the ledger has")
-
-
-def _check_sizes(value: Any, *names: str) -> None:
-    for name in names:
-        size = number(name, getattr(value, name))
-        if size < 0:
-            raise ValueError(f"{name} must not be negative, not {size!r}")
-        object.__setattr__(value, name, size)

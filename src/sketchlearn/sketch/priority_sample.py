@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchlearn.core.arrays import Double, Integers
+from sketchlearn.core.arrays import Double, FrozenArrays, Integers
 from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import Value, finite_floats, shortened, whole
 from sketchlearn.kernels import dispatch as kernel
@@ -84,18 +84,16 @@ class Keeping(Value):
 
     @cached_property
     def key(self) -> int:
-        """Where the hash starts."""
         return int(Stream(self.seed, "keeping").integers(1)[0])
 
     @cached_property
     def certain_hashes(self) -> NDArray[np.uint64]:
-        """The hashes as numbers."""
         return np.array([int(h, 16) for h in self.certain], np.uint64)
 
     def candidates(
         self, rows: NDArray[Any], weights: Integers | None, below: float, threads: int
     ) -> tuple[Integers, Double, Integers]:
-        """Rows of a priority below a limit: where each first stands, its priority, and how many are like it."""
+        """The distinct rows of a priority below a limit: their first positions, priorities and total weights."""
         center, scale, certain = np.array(self.center), np.array(self.scale), self.certain_hashes
         return keep_candidates(kernel.active, rows, center, scale, self.key, certain, weights, below, threads)
 
@@ -109,7 +107,7 @@ class Keeping(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class KeptRows(FrozenArrays):
     """The priority sample of all records that were sketched, in the order of priorities.
 
     Attributes
@@ -126,14 +124,10 @@ class KeptRows:
     below: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("rows", "units"):
-            fixed = getattr(self, name).view()
-            fixed.flags.writeable = False
-            object.__setattr__(self, name, fixed)
+        self._set(rows=self.rows.view(), units=self.units.view())
 
     @classmethod
     def none(cls, rule: Keeping) -> KeptRows:
-        """No record yet."""
         return cls(rule, np.empty((0, len(rule.center))), np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -141,7 +135,7 @@ class KeptRows:
 
     @property
     def complete(self) -> bool:
-        """Whether these are all records there are."""
+        """Whether the sample has all records."""
         return self.below == math.inf
 
     @cached_property
@@ -176,19 +170,10 @@ class KeptRows:
 
     @cached_property
     def priorities(self) -> Double:
-        """The priority of each record."""
         first, priorities, _ = self.rule.candidates(self.rows, None, math.inf, 1)
         if len(first) < len(self.rows):
             raise ValueError("the kept rows are not all different")
         return priorities
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, KeptRows):
-            return NotImplemented
-        same = self.rule == other.rule and self.below == other.below
-        return same and np.array_equal(self.rows, other.rows) and np.array_equal(self.units, other.units)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def combined(self, other: KeptRows, sign: int) -> KeptRows:
         """The sample of all rows of both or, with sign -1, of those of this one without the other's."""
@@ -210,28 +195,24 @@ class KeptRows:
         return kept
 
     def tells_of(self, other: KeptRows) -> bool:
-        """Whether all records of another sketch would be among these, if they were in this one."""
+        """Whether this sample would have all records of the other sketch, if they were in this one."""
         return other.complete and bool(np.all(other.priorities < self.below))
 
-    @property
-    def total(self) -> int:
-        """The weight of the sample's records, in steps of 2^-16."""
-        return sum(self.units.tolist())
-
     def among(self, total: int) -> KeptRows:
-        """The same rows, of records that weigh so much: all of them, if the rows weigh as much."""
-        return replace(self, below=math.inf) if self.total == total and not self.complete else self
+        """The same rows for records of this total weight: all records, if the weights agree."""
+        return replace(self, below=math.inf) if sum(self.units.tolist()) == total and not self.complete else self
 
     def why_not_among(self, total: int) -> str | None:
-        """Why these rows are no sample of records that weigh so much, or None if they can be one."""
-        if self.total > total:
+        """Why these rows cannot be a sample of records of this total weight; None if they can."""
+        own = sum(self.units.tolist())
+        if own > total:
             return "the kept rows weigh more than all records do"
-        if (self.total == total) == self.complete:
+        if (own == total) == self.complete:
             return None
         return f"the kept rows are {'not ' if self.complete else ''}all records, but their limit says otherwise"
 
     def check(self) -> None:
-        """Refuses rows that no sample by this rule has."""
+        """Raises an error for rows that no sample by this rule can have."""
         d = len(self.rule.center)
         if self.rows.shape != (len(self.units), d) or len(self.units) > self.rule.size:
             raise ValueError("the kept rows do not have the size that their rule says")
@@ -243,7 +224,7 @@ class KeptRows:
 
 
 class RowKeeper:
-    """Samples rows as they come. New ones wait until they are many, as it takes long to take in a few."""
+    """Samples rows as they come. New rows enter the sample many at a time, which is faster."""
 
     def __init__(self, rule: Keeping) -> None:
         self.rule, self._kept = rule, KeptRows.none(rule)
@@ -252,13 +233,12 @@ class RowKeeper:
 
     @property
     def kept(self) -> KeptRows:
-        """The sample of all rows that came."""
         self._take_in()
         return self._kept
 
     @property
     def below(self) -> float:
-        """Rows of a priority that is not below this need not be looked at."""
+        """Only rows of a priority below this can enter the sample."""
         return self._kept.below
 
     def add(self, rows: NDArray[Any], weights: Integers | None, bits: int, threads: int) -> None:
@@ -267,9 +247,9 @@ class RowKeeper:
             self.add_piece(rows[piece], None if weights is None else weights[piece], bits, threads)
 
     def pieces(self, n_rows: int) -> Iterator[slice]:
-        """Parts of a block, one after the other, in which rows are looked for.
+        """Consecutive parts of a block.
 
-        The first rows of all are taken in pieces: they set a limit, above which most of the others are left aside.
+        The first rows are taken in small pieces: they set a limit that excludes most of the others.
         """
         start, step = 0, FIRST_PIECE_IN_KEPT_ROWS * self.rule.size if self.below == math.inf else n_rows
         while start < n_rows:
@@ -288,7 +268,6 @@ class RowKeeper:
             self._take_in()
 
     def _take_in(self) -> None:
-        """Takes the rows that wait into the sample."""
         if self._waiting:
             rows, priorities, units = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
             self._kept = self._kept.with_rows(rows, priorities, units, self.below)
@@ -305,16 +284,18 @@ def _rows_of_both(old: Double, new: Double, which: NDArray[np.intp]) -> Double:
 
 
 def check_keeping(rule: Any, n_features: int) -> None:
-    """Refuses a rule that is none for rows of so many columns."""
+    """Raises an error unless the rule is None or one for rows of so many columns."""
     if rule is not None and not (isinstance(rule, Keeping) and len(rule.center) == n_features):
         raise ValueError(f"keeping must be a rule for rows of {n_features} columns, not {shortened(rule)}")
 
 
 def checked_rows(rule: Keeping | None, kept: KeptRows | None, weight: int) -> KeptRows | None:
-    """The sample of records of this weight, if it is one by the operator's rule; without records, an empty one."""
+    """The checked sample of records of this total weight; an empty one without records."""
     if kept is None:
         if rule is not None and weight:
-            raise ValueError("the operator keeps rows, but none came: make the sketch with operator.sketch(rows)")
+            raise ValueError(
+                "the operator samples rows, and none were given: make the sketch with operator.sketch(rows)"
+            )
         return None if rule is None else KeptRows.none(rule)
     if kept.rule != rule:
         raise ValueError("the kept rows were chosen by another rule than the operator's")

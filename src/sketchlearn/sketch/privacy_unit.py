@@ -12,7 +12,7 @@ from sketchlearn.core.values import shortened, whole
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """A note of sketches: at most so many rows of each unit count.
+    """The privacy unit of a sketch: at most so many rows of each unit count.
 
     Parameters
     ----------
@@ -21,9 +21,8 @@ class PrivacyUnit:
 
     Examples
     --------
-    >>> patients = PrivacyUnit("patient_id", 5)
-    >>> str(patients), patients.with_other(patients, disjoint=False).rows_per_unit
-    ('at most 5 rows of each patient_id', 10)
+    >>> str(PrivacyUnit("patient_id", 5))
+    'at most 5 rows of each patient_id'
     """
 
     name: str
@@ -35,22 +34,12 @@ class PrivacyUnit:
         check_names("a unit", (self.name,))
         object.__setattr__(self, "rows_per_unit", whole("rows_per_unit", self.rows_per_unit))
 
-    def with_other(self, other: PrivacyUnit, *, disjoint: bool) -> PrivacyUnit:
-        """That of a sum: a unit may have rows in both sketches, unless the caller knows that none has."""
-        if self.name != other.name:
-            raise ValueError(
-                f"the sketches protect different units ({self.name} and {other.name}): sketch both by the same one"
-            )
-        rows = (self.rows_per_unit, other.rows_per_unit)
-        return replace(self, rows_per_unit=max(rows) if disjoint else sum(rows))
-
     def to_json(self) -> dict[str, Any]:
-        """As the header of a file says it."""
         return {"unit": self.name, "rows_per_unit": self.rows_per_unit}
 
     @classmethod
     def from_json(cls, description: dict[str, Any]) -> PrivacyUnit | None:
-        """What the header of a file says, if it speaks of units."""
+        """The privacy unit in the header of a file, if there is one."""
         return cls(description["unit"], description["rows_per_unit"]) if "unit" in description else None
 
     def __str__(self) -> str:
@@ -60,9 +49,16 @@ class PrivacyUnit:
 def unit_of_sum(
     a: PrivacyUnit | None, b: PrivacyUnit | None, *, rows_without_unit: bool, disjoint: bool
 ) -> PrivacyUnit | None:
-    """The note of a sum; refused, if `rows_without_unit` are added to rows of units."""
+    """The privacy unit of a sum. A unit may have rows in both sketches, unless they are `disjoint`.
+
+    Adding `rows_without_unit` to rows of units is refused.
+    """
     if a is not None and b is not None:
-        return a.with_other(b, disjoint=disjoint)
+        if a.name != b.name:
+            both = f"{a.name} and {b.name}"
+            raise ValueError(f"the sketches protect different units ({both}): sketch both by the same unit")
+        rows = (a.rows_per_unit, b.rows_per_unit)
+        return replace(a, rows_per_unit=max(rows) if disjoint else sum(rows))
     found = b if a is None else a
     if found is not None and rows_without_unit:
         raise InvalidValueError(

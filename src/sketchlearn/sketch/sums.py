@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.batches import RELEASED, Batches, digest_of
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.priority_sample import Keeping, KeptRows, checked_rows
+from sketchlearn.sketch.priority_sample import KeptRows, checked_rows
 from sketchlearn.sketch.privacy_unit import PrivacyUnit, unit_of_sum
 
 LARGEST_INTEGER = 2**63 - 1
@@ -43,7 +42,7 @@ def check_room(operator: Any, units: int, bits: int) -> None:
         raise OverflowError(f"a sum could overflow: this operator holds at most {most >> bits:,} records{finer}")
     if operator.keeping is not None and total_weight(units, bits) > LARGEST_INTEGER:
         most = LARGEST_INTEGER >> WEIGHT_BITS
-        raise OverflowError(f"the weight of a kept row could overflow: rows are kept of at most {most:,} records")
+        raise OverflowError(f"a sampled row's weight could overflow: with a sample, at most {most:,} records fit")
 
 
 def total_weight(units: int, bits: int) -> int:
@@ -61,11 +60,11 @@ def canonical(sums: NDArray[np.int64], units: int, bits: int) -> tuple[NDArray[n
 
 
 def check_private(operator: Any, ledger: Any, units: int, bits: int, unit: Any) -> None:
-    """Refuses a private sketch that no release gives: noise moves sums anywhere, but not the count below 1."""
+    """Raises an error for a private sketch that cannot be a release: sums may be anything, the count at least 1."""
     if not isinstance(ledger, Ledger):
         raise TypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
     if unit is not None:
-        raise ValueError("a private sketch says in its ledger whom it protects: leave out unit")
+        raise ValueError("leave out unit: the ledger of a private sketch names the privacy unit")
     least = -LARGEST_INTEGER if ledger.lacking else 1  # cutting off the counts of shares would tell about them
     n_parts = len(getattr(operator, "parts", ()))
     if bits or not least <= units <= LARGEST_INTEGER or (ledger.parts is not None and len(ledger.parts) != n_parts):
@@ -80,22 +79,6 @@ def merged_ledger(a: Ledger | None, b: Ledger | None, overlapping: bool | None, 
         raise ValueError("the private sketches share a batch of rows: their records are not disjoint")
     if not (a.lacking or b.lacking):
         return a.merged(b, overlapping=overlapping is not False)
-    _check_shares(a, b)
-    if shared:
-        raise ValueError("the shares of noise are of the same rows, or the same one twice: add each party's once")
-    if overlapping is None and a.unit is not None:
-        add = either("add", "merge")
-        raise InvalidValueError(
-            f"rows of one {a.unit} may lie with several parties",
-            f"{add} the shares with {Parameter('overlapping', False)} if no {a.unit} is with two of them; with "
-            f"{Parameter('overlapping', True)} epsilons add up",
-        )
-    # each party has records of its own, as privatize(..., parties=...) says
-    return a.merged(b, overlapping=bool(overlapping))
-
-
-def _check_shares(a: Ledger, b: Ledger) -> None:
-    """Refuses sums of shares that are not of the same noise, which would not be the noise of one release."""
     if a.parties != b.parties:
         wanted = a.parties if a.lacking else b.parties
         raise ValueError(
@@ -103,7 +86,18 @@ def _check_shares(a: Ledger, b: Ledger) -> None:
         )
     own, others = ((s.sum_scale, s.count_scale, [part.scale for part in s.parts or ()]) for s in (a, b))
     if own != others:
-        raise ValueError("the shares are of different noise: let all parties release with the same epsilon and options")
+        raise ValueError("the shares have different noise: all parties must release with the same epsilon and options")
+    if shared:
+        raise ValueError("these noise shares are of the same rows, or one is added twice: add each party's share once")
+    if overlapping is None and a.unit is not None:
+        add = either("add", "merge")
+        raise InvalidValueError(
+            f"several parties may have rows of the same {a.unit}",
+            f"{add} the shares with {Parameter('overlapping', False)} if each {a.unit} is with one party; with "
+            f"{Parameter('overlapping', True)}, epsilons add up",
+        )
+    # each party has records of its own, as privatize(..., parties=...) says
+    return a.merged(b, overlapping=bool(overlapping))
 
 
 def require_enough_shares(ledger: Ledger | None) -> None:
@@ -116,46 +110,15 @@ def require_enough_shares(ledger: Ledger | None) -> None:
 
 
 def few_records(count: float, remedy: str) -> str:
-    """The warning in words: how many records there are, and what to do."""
     return (
-        f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: keep it as "
-        f"you keep the records themselves; before you share it, {remedy}"
+        f"an exact sketch of few records gives them back, and this one has {counted(count, 'record')}: protect "
+        f"it like the records themselves; before you share it, {remedy}"
     )
-
-
-def warn_of_few_records(count: float) -> None:
-    """Warns once of a sketch that is to be saved, if it has records, but few."""
-    if 0 < count < FEW_RECORDS:
-        remedy = "release it with privatize, or merge it with sketches of more records"
-        warn_caller_once("few records", few_records(count, remedy))
 
 
 def heaviest_record(sketch: Sketch) -> int:
     """The most that one record counts."""
     return sketch.heaviest * (sketch.batches.largest if sketch.ledger is None else 1)
-
-
-class SketchOperator(Protocol):
-    """What a sketch needs of its operator, which is a value that compares with ==."""
-
-    @property
-    def n_sums(self) -> int: ...
-    @property
-    def identity(self) -> str: ...
-    @property
-    def largest_contribution(self) -> int: ...
-    def why_impossible(self, sums: NDArray[np.int64], units: int) -> str | None: ...
-    @property
-    def keeping(self) -> Keeping | None: ...
-    def without_keeping(self) -> Any: ...
-    def with_worse_origin(self, other: Any) -> Any: ...
-    @property
-    def sketch(self) -> Callable[..., Any]: ...
-    def sketch_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Any: ...
-    def sketch_features(self, features: Any, *, sample_weight: Any = None) -> Any: ...
-    def mean_of(self, sums: NDArray[np.float64]) -> NDArray[Any]: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def leaves(self, sketch: Any) -> list[Any]: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,7 +156,7 @@ class Sketch:
     """
 
     __hash__ = None  # type: ignore[assignment]
-    operator: SketchOperator
+    operator: Any  # an Operator; features may use sketches, and not the other way round
     sums: NDArray[np.int64] = None  # type: ignore[assignment]
     units: int = 0
     bits: int = 0
@@ -261,7 +224,7 @@ class Sketch:
         require_enough_shares(self.ledger)
         if self.units == 0:
             raise ValueError("an empty sketch has no mean: add records first")
-        return self.operator.mean_of(self.sums / self.units)
+        return np.asarray(self.operator.mean_of(self.sums / self.units))
 
     def distance(self, other: Sketch) -> float:
         """Root mean square difference of the two means, over all features; of Fourier features alone, it estimates the
@@ -272,22 +235,22 @@ class Sketch:
         return float(np.sqrt(np.mean(np.abs(self.mean - other.mean) ** 2)))
 
     def copy(self) -> Sketch:
-        """An independent copy of what is in it at this moment, whatever other threads do."""
+        """An independent copy, whatever other threads add meanwhile."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
     def of_same_records(
-        self, operator: SketchOperator, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
+        self, operator: Any, sums: NDArray[np.int64], ledger: Ledger | None, kept: KeptRows | None = None
     ) -> Sketch:
-        """Other sums of the same records: a release of either sketch counts for both."""
+        """A sketch of the same records with other sums: a release of either counts for both."""
         if ledger is not None:
             return Release(operator, sums, self.units, ledger, made_of=(self,))
         notes = (self.skipped, None, self.clipped, self.heaviest, kept, self.batches, self.unit)
         return Sketch(operator, sums, self.units, self.bits, *notes)
 
     def as_batches(self, batches: Batches) -> Sketch:
-        """The same, its records known as these batches: for whoever knows by other means that each came once."""
+        """The same with these batch ids, for callers that know by other means that each batch was added once."""
         if self.ledger is not None:  # is known by its noise
             return self
         twin = self.copy()
@@ -296,9 +259,9 @@ class Sketch:
         return twin
 
     def as_one_batch(self, name: str = "") -> Sketch:
-        """The same, its records known as one batch by their content, however many parts they were read in.
+        """The same with a single batch id, by content, however many parts the records were read in.
 
-        A file of it has one id alone: none of single rows, for instance, that were added one by one.
+        Its file has only this id, and none of single rows that were added one by one, for example.
         """
         if not isinstance(name, str):
             raise TypeError(f"batch must be a name, not {type(name).__name__}")
@@ -306,7 +269,7 @@ class Sketch:
 
     @property
     def is_one_release(self) -> bool:
-        """Whether it is a release that is known by its own noise, and no sum or part of releases."""
+        """Whether it is a single release, and not a sum or a part of releases."""
         if self.ledger is None:
             return False
         return self.batches == Batches.of_content(self.operator.identity, self.sums, self.units)
@@ -318,12 +281,12 @@ class Sketch:
 
     @property
     def may_be_seen(self) -> bool:
-        """Whether it is private: neither exact, nor a share of noise, nor of noise that a seed gives away."""
+        """Whether it is private: not exact, no share of noise, and no noise from a seed."""
         return self.ledger is not None and self.ledger.private and not self.lacks_shares
 
     @property
     def released(self) -> Ledger | None:
-        """What this process has spent on releases of any of these records, as far as their batches tell."""
+        """What this process has spent on these records, according to their batch ids."""
         return RELEASED.spent(self.batches)
 
     def update(
@@ -349,15 +312,15 @@ class Sketch:
         return self.add_as_new(self.operator.sketch(data, **options))
 
     def add_as_new(self, other: Sketch) -> Sketch:
-        """Adds a sketch in place, whose caller knows that its records are new ones, even if equal ones are here."""
+        """Adds a sketch of new records in place, even if equal records are here already."""
         return self._become(self._combine(other, 1, distinct=True))
 
     def with_other_records(self, other: Sketch) -> Sketch:
-        """The sum, where the caller knows that no record, and no unit, is in both, even if equal ones are."""
+        """The sum of sketches that share no record and no unit, even if they have equal ones."""
         return self._combine(other, 1, overlapping=False, distinct=True)
 
     def update_packed(self, bits: PackedBits | PrivateBits, *, sample_weight: Any = None) -> Sketch:
-        """Adds records of which only the signs came; private bits only to an empty sketch or one of such bits."""
+        """Adds records given as packed signs; private bits only to an empty sketch or one of private bits."""
         added: Sketch = self.operator.sketch_packed(bits, sample_weight=sample_weight)
         if added.ledger is None:
             self._require_exact("take in records")
@@ -379,10 +342,10 @@ class Sketch:
         n_jobs: int | None = None,
         batch: str | None = None,
     ) -> Sketch:
-        """Takes records out again, as if they had never been added. A batch that has a name goes by that name.
+        """Removes records, as if they had never been added. A named batch is removed by its name.
 
-        Rows that were never added cannot always be told from those that were: an impossible result is refused (with
-        histograms or kept rows, most are impossible), and the same rows twice in this process are warned of.
+        Rows that were never added cannot always be detected: an impossible result is refused (with histograms or a
+        priority sample, most are), and removing the same rows twice in a process gives a warning.
         """
         self._require_exact("forget records")
         options = {"sample_weight": sample_weight, "nulls": nulls, "n_jobs": n_jobs, "batch": batch}
@@ -406,11 +369,10 @@ class Sketch:
     def merged(self, other: Sketch, *, overlapping: bool | None = None) -> Sketch:
         """The sum.
 
-        With overlapping=True records may be in both: those of exact sketches then count several times, and a release
-        has more noise for it; epsilons of private ones add up. With False they certainly are not: the largest epsilon
-        of private ones holds for all. By default exact sketches that share a batch are refused; private ones overlap.
-        Of sketches by units, False says that no unit is in both: then the larger `rows_per_unit` holds, otherwise, by
-        default too, their sum.
+        overlapping=True allows records in both: in exact sketches they count several times, so that a release has more
+        noise; the epsilons of private ones add up. False states that none is in both: the largest epsilon holds for
+        all. By default, exact sketches that share a batch are refused, and private ones may overlap. For sketches by
+        units, False states that no unit is in both: the larger `rows_per_unit` holds, and otherwise their sum.
         """
         return self._combine(_a_sketch(other, "operator.sketch"), 1, overlapping)
 
@@ -427,21 +389,23 @@ class Sketch:
         self._require_same_operator(other, "add" if sign > 0 else "subtract")
         if self.ledger is not None or other.ledger is not None:
             return self._combine_private(other, sign, overlapping)
+        here, there = self.batches, other.batches
         distinct = distinct or (not overlapping and self.may_equal(other))
-        shared = self.batches.shared(other.batches) if sign > 0 and not distinct else []
+        shared = here.shared(there) if sign > 0 and not distinct else []
         if shared and not overlapping:
             several = "a batch" if len(shared) == 1 else f"{len(shared):,} batches"
             twice = either("use a.merged(b, overlapping=True)", "give --overlapping")
             named = either("a batch= name of their own", "--batch NAME")
             raise InvalidValueError(
-                f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once or, "
-                f"if it shall count twice, {twice}; if they are other rows of equal values, sketch them with {named}"
+                f"cannot add sketches: they share {several} of rows, which would count twice; add each batch once, "
+                f"or {twice} to count it twice; if they are other rows with equal values, sketch them with {named}"
             )
-        if sign > 0 and overlapping is None and not distinct and self._may_share(other):
+        may_share = here.may_be_within(there, other.count) or there.may_be_within(here, self.count)
+        if sign > 0 and overlapping is None and not distinct and may_share:
             disjoint = either("a.merged(b, overlapping=False)", "--disjoint")
             raise InvalidValueError(
-                "cannot add sketches: a part of a batch was forgotten in one of them, whose file then does not name "
-                "it, and the other may hold all of it",
+                "cannot add sketches: a part of a batch was forgotten in one of them, so that its file does not name "
+                "the batch, and the other may contain all of it",
                 f"{disjoint} says that it does not, and {Parameter('overlapping', True)} that it may",
             )
         unit = self._unit_with(other, sign, disjoint=overlapping is False)
@@ -459,26 +423,19 @@ class Sketch:
             if self.operator.why_impossible(sums, count) or too_few_rows:
                 raise ValueError("cannot subtract: those records are not all in the sketch")
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
-        clipped = max(0, self.clipped + sign * other.clipped)
-        heaviest = max(self.heaviest, other.heaviest)
+        clipped, heaviest = max(0, self.clipped + sign * other.clipped), max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)
-        distinct = distinct and sign > 0
-        batches = self.batches.combined(other.batches, sign, overlapping=overlapping is True, distinct=distinct)
+        batches = here.combined(there, sign, overlapping=overlapping is True, distinct=distinct and sign > 0)
         if sign < 0 and other.units:
             sure = self.kept is not None and other.kept is not None and self.kept.tells_of(other.kept)
             lost = digest_of(other.sums, other.units), "" if sure else counted(other.count, "record")
-            batches = batches.having_lost(*lost, self.batches, other.batches)
+            batches = batches.having_lost(*lost, here, there)
         return Sketch(operator, sums, count, bits, skipped, None, clipped, heaviest, kept, batches, unit)
 
     def may_equal(self, other: Sketch) -> bool:
-        """Whether both may have equal rows by chance: no records, or few that two calls have read."""
+        """Whether both may have equal rows by chance: no records, or few, read by two calls."""
         fewest = min(self.count, other.count)
         return not fewest or (fewest < FEW_RECORDS and self.batches.read_apart(other.batches))
-
-    def _may_share(self, other: Sketch) -> bool:
-        """Whether one of them has a batch without an id that may be in the other."""
-        a, b = self.batches, other.batches
-        return a.may_be_within(b, other.count) or b.may_be_within(a, self.count)
 
     def _unit_with(self, other: Sketch, sign: int, *, disjoint: bool) -> PrivacyUnit | None:
         """Whom a sum or difference protects. A difference has rows of the whole alone if the part was added to it."""
@@ -486,7 +443,7 @@ class Sketch:
         found = unit_of_sum(self.unit, other.unit, rows_without_unit=rows_without_unit, disjoint=disjoint)
         return self.unit if sign < 0 and self.unit and other.batches.within(self.batches) else found
 
-    def _rows_with(self, other: Sketch, sign: int) -> tuple[SketchOperator, KeptRows | None]:
+    def _rows_with(self, other: Sketch, sign: int) -> tuple[Any, KeptRows | None]:
         """The operator and the priority sample of a sum or difference: none, where only one side has one."""
         if self.kept is not None and other.kept is not None and self.kept.rule == other.kept.rule:
             return self.operator, self.kept.combined(other.kept, sign)
@@ -523,7 +480,7 @@ class Sketch:
         return own == others and np.array_equal(self.sums, other.sums)
 
     def description(self) -> dict[str, Any]:
-        """What a file says about the integers, as a JSON object."""
+        """The description in a file, as a JSON object."""
         return {**self.notes(), "operator": self.operator.to_json()}
 
     def notes(self) -> dict[str, Any]:
@@ -542,8 +499,7 @@ class Sketch:
         }
 
     def content(self, **more: Any) -> bytes:
-        """The bytes of a file without the ids of batches, which tell in what parts the records came: equal sketches
-        give equal bytes.
+        """The bytes of a file without batch ids, so that equal sketches give equal bytes.
 
         Records that count several times are then rows of that weight, which no release takes.
         """
@@ -565,7 +521,9 @@ class Sketch:
 
         A new file of an exact sketch, or of a share of noise, is for its owner alone.
         """
-        warn_of_few_records(self.count if self.ledger is None else 0)
+        if self.ledger is None and 0 < self.count < FEW_RECORDS:
+            remedy = "release it with privatize, or merge it with sketches of more records"
+            warn_caller_once("few records", few_records(self.count, remedy))
         container.write(path, self.to_bytes(key=key), owner_only=not self.may_be_seen)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -621,7 +579,7 @@ class Release(Sketch):
 
     def __init__(
         self,
-        operator: SketchOperator,
+        operator: Any,
         sums: NDArray[np.int64],
         units: int,
         ledger: Ledger,

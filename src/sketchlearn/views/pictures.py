@@ -75,7 +75,7 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
-    view = view_of(total, mean, between, sketch.operator.column_names)  # type: ignore[attr-defined]
+    view = view_of(total, mean, between, sketch.operator.column_names)
     axes = figure.add_subplot()
     draw_density(axes, view, density, parts)
     n = len(parts.centers)
@@ -212,7 +212,7 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
     name = type(estimator).__name__
     if not isinstance(estimator, SketchEstimator):
         raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
-    if estimator.sketch_.operator.n_features != sketch.operator.n_features:  # type: ignore[attr-defined]
+    if estimator.sketch_.operator.n_features != sketch.operator.n_features:
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
     model: Any = estimator.fitted_model()
     density, centers = model.density, model.centers_of_parts

@@ -341,9 +341,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
         order = largest_first(found.shares)
         centers, shares = found.centers[order], found.shares[order]
-        given = sketch.operator.error_units  # type: ignore[attr-defined]
+        given = sketch.operator.error_units
         units = None if given is None else np.array(given)
-        part: CellSums | None = sketch.operator.part(CellSums)  # type: ignore[attr-defined]
+        part: CellSums | None = sketch.operator.part(CellSums)
         along = None
         if part is not None and part.along is not None:
             along = np.isin(np.arange(part.n_features), part.along).astype(np.float64)

@@ -344,7 +344,7 @@ class SketchOfSums:
     @property
     def middle(self) -> Double:
         """What was subtracted from rows."""
-        return self.crosses.operator.middle  # type: ignore[attr-defined]
+        return self.crosses.operator.middle
 
     @cached_property
     def _back(self) -> Double:
