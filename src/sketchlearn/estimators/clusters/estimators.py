@@ -50,7 +50,7 @@ from sketchlearn.estimators.clusters.of_fourier import (
 from sketchlearn.estimators.clusters.task import Decoded, Task
 from sketchlearn.estimators.design.cells import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.estimators.design.column_ranges import extremes
-from sketchlearn.estimators.design.sample_summary import Sampled
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, thinned
 from sketchlearn.estimators.number_of_clusters import ChosenNumber
 from sketchlearn.features import families
 from sketchlearn.features.cell_sums import CellSums
@@ -433,21 +433,20 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         if complete:
             self._check_distinct(rows)
         once = self.n_passes == 1 or (self.n_passes == AUTO and not design_sample.at_hand)
-        sampled, seed = Sampled(rows, design_sample.representative, design_sample.columns), int(rng.integers(2**31))
+        seed, n_kept = int(rng.integers(2**31)), self._n_kept(design_sample, k)
+        asked = CellsAsked(k, 0, seed, columns_squared=True, standardize=self.standardize, n_kept=n_kept)
         with one_blas_thread():
             medians = isinstance(self._loss, DistanceLoss)
             if self._number == AUTO or (once and not complete and not medians):
-                asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
-                kept = self._n_kept(design_sample, k)
-                operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
+                operator = cells_on_sample(asked, design_sample)
             else:
-                frame = SampleFrame.of(sampled, standardize=self.standardize)
+                frame = SampleFrame.of(design_sample, standardize=self.standardize)
                 if complete or medians:
                     pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
                 else:  # passes over all rows take the last steps
                     pilot = kmeans(frame.rows, k, rng)
                 radius = LEAST_DISTANCE * float(np.mean(self._loss.losses(frame.rows, pilot))) if medians else None
-                operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(design_sample, k), seed)
+                operator = asked.keeping(frame.cells_at(pilot, radius or None), thinned(rows, MOST_ROWS), frame.units)
         if everything is not None:
             operator = operator.widened(*extremes(everything))
         return operator.with_columns(design_sample.columns).with_origin(Origin.SAMPLE)

@@ -15,8 +15,9 @@ from sklearn.utils.extmath import randomized_svd
 from sketchlearn.core.arrays import Double, Single
 from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.values import shortened
-from sketchlearn.estimators.design import frequencies as laws
-from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, deviations, thinned
+from sketchlearn.estimators.base.state import DesignSample
+from sketchlearn.estimators.design.frequencies import plain
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, room, thinned
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.directions import (
@@ -50,7 +51,6 @@ ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a c
 CLOSENESS = 1 / 16  # of the points of a cluster's cells to its center, in deviations
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
-REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0  # Other rows may lie so many times as far as those of the sample.
 PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
 
 
@@ -60,10 +60,18 @@ class CellsAsked:
 
     n_components: int
     n_directions: int | None  # None: held-out rows choose it; 0: the columns themselves
-    normalize: bool
-    columns_squared: bool  # for variances of each column
     seed: int
+    normalize: bool = False
+    columns_squared: bool = False  # for variances of each column
     passive: tuple[int, ...] = ()  # positions of the profile columns
+    standardize: bool = False
+    n_kept: int | None = None  # rows of the priority sample
+
+    def keeping(self, operator: CellSums, rows: NDArray[Any], units: Double) -> CellSums:
+        """The operator with a priority sample of rows like these, if one is asked for."""
+        if self.n_kept is None:
+            return operator
+        return operator.with_keeping(Keeping.designed(rows, self.n_kept, units, self.seed))
 
 
 def directions_for(columns: Any, n_directions: int | str | None) -> int | str | None:
@@ -102,24 +110,23 @@ def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) ->
     return tuple(sorted(which))
 
 
-def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     """The operator for records like those of a sample."""
     if asked.n_directions == 0:
-        return _cells_in_columns(asked, sampled, standardize=standardize, n_kept=n_kept)
+        return _cells_in_columns(asked, sampled)
     rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
     n, d = sampled.rows.shape
-    units = deviations(rows.astype(np.float64)) if standardize else np.ones(d)
+    units = deviations(rows.astype(np.float64)) if asked.standardize else np.ones(d)
     mean = rows.mean(axis=0, dtype=np.float64)
     center = np.zeros(d) if asked.normalize else mean.astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
     counted = np.setdiff1d(np.arange(d), asked.passive) if asked.passive else slice(None)
-    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
-    bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
+    bound = 1.0 if asked.normalize else room(sampled) * (float(farthest[counted].max()) or 1.0)
     bounds = np.full(d, bound)
-    bounds[list(asked.passive)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.passive)]
+    bounds[list(asked.passive)] = room(sampled) * np.where(farthest > 0, farthest, 1.0)[list(asked.passive)]
     rng = np.random.default_rng(asked.seed)
-    directions, places = principal_directions(seen[:, counted], asked, rng)
+    directions, places = principal_directions(seen[:, counted], asked.n_components, asked.n_directions, rng)
     n_cells, columns_squared = _size(asked, n, d, len(directions))
     coarse = n_cells if asked.passive else asked.n_components  # passive: borders follow those of many cells
     more = _places_of(sampled.rows, center, units, directions, counted, normalize=asked.normalize)
@@ -128,11 +135,11 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     limit = 2.0**PLACE_BITS
     everywhere = np.zeros((len(scaled), d), np.int64)
     everywhere[:, counted] = scaled
-    given = {"units": laws.plain(units)} if standardize else {}
+    given = {"units": plain(units)} if asked.standardize else {}
     operator = CellSums(
         d,
-        bound=laws.plain(bounds * units),
-        center=None if asked.normalize else laws.plain(center),
+        bound=plain(bounds * units),
+        center=None if asked.normalize else plain(center),
         columns=sampled.columns,
         n_directions=len(directions),
         directions=packed(everywhere, "<i2"),
@@ -146,47 +153,42 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     cells = operator.cells_of(rows)
     spread = _spread(cells, seen[:, counted])
     covariances = _covariances(unit * places, cells, operator.n_cells)
-    operator = replace(operator, spread=spread, covariances=covariances)
-    if n_kept is None:
-        return operator
-    return operator.with_keeping(Keeping.designed(rows, n_kept, units, asked.seed))
+    return asked.keeping(replace(operator, spread=spread, covariances=covariances), rows, units)
 
 
-def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+def _cells_in_columns(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     """Cells at the k-means of a sample, in the columns themselves, two for each cluster."""
-    frame, rng = SampleFrame.of(sampled, standardize=standardize), np.random.default_rng(asked.seed)
+    frame, rng = SampleFrame.of(sampled, standardize=asked.standardize), np.random.default_rng(asked.seed)
     n, d = sampled.rows.shape
     size = float(np.max(frame.bound / frame.units))
     seen = (frame.rows / size).astype(np.float32)  # squares of these are float32
     n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
     operator = frame.cells_at(size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64))
-    small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
-    if small:
+    if d <= _most_covarying(operator.n_cells):
         covariances = _covariances(seen, operator.cells_of(sampled.rows), operator.n_cells)
         operator = replace(operator, covariances=covariances)
-    return frame.keeping(operator, n_kept, asked.seed)
+    return asked.keeping(operator, thinned(sampled.rows, MOST_ROWS), frame.units)
 
 
 @dataclass(frozen=True)
 class SampleFrame:
     """How cells in the columns themselves see a sample: from its mean, in units of errors, up to a bound."""
 
-    sampled: Sampled
+    sampled: DesignSample
     units: Double
     center: Double
     bound: Double
     standardize: bool
 
     @classmethod
-    def of(cls, sampled: Sampled, *, standardize: bool) -> SampleFrame:
+    def of(cls, sampled: DesignSample, *, standardize: bool) -> SampleFrame:
         """The frame of a sample, whose bound leaves room for rows beyond it."""
         rows = sampled.rows
         units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(rows.shape[1])
         center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         farthest = np.maximum(high - center, center - low)
-        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-        bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+        bound = room(sampled) * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
         return cls(sampled, units, center, bound, standardize)
 
     @cached_property
@@ -202,17 +204,11 @@ class SampleFrame:
             bound=self.bound,
             center=self.center,
             units=self.units,
-            units_of_errors=laws.plain(self.units) if self.standardize else None,
+            units_of_errors=plain(self.units) if self.standardize else None,
             columns=self.sampled.columns,
             radius=radius,
         )
         return replace(operator, spread=_spread(operator.cells_of(self.sampled.rows), self.rows))
-
-    def keeping(self, operator: CellSums, n_kept: int | None, seed: int) -> CellSums:
-        """The operator, which keeps so many rows."""
-        if n_kept is None:
-            return operator
-        return operator.with_keeping(Keeping.designed(thinned(self.sampled.rows, MOST_ROWS), n_kept, self.units, seed))
 
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
@@ -270,12 +266,17 @@ def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
     return own / n * float(n + fitted) / max(float(n - fitted), 1.0)
 
 
+def _most_covarying(n_cells: int) -> int:
+    """The most directions for whose covariances, in base 64, there is room."""
+    return min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))
+
+
 def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
     """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
 
     That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
     """
-    q = min(places.shape[1], MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))  # in base 64
+    q = min(places.shape[1], _most_covarying(n_cells))
     places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
     if n - np.sum(sizes > 0) < ROWS_PER_DIRECTION * q:
         return ""
@@ -292,21 +293,23 @@ def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
     return packed(np.column_stack([sizes, found[:, i, j]]), "<f4")
 
 
-def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
-    """Directions in which the rows spread most, and where the rows lie in them.
+def principal_directions(
+    rows: Single, k: int, n_directions: int | None, rng: np.random.Generator
+) -> tuple[Single, Single]:
+    """Principal directions of the rows, and the rows' coordinates in them.
 
-    Their number is the least with which held-out rows, told apart in them, cost hardly more in all columns.
+    If no number is given, it is the least with which k clusters of held-out rows cost hardly more than in all columns.
     """
     n, d = rows.shape
     around = rows - rows.mean(axis=0)  # rows of length 1 lie around no center yet
     most = min(d, max(n - 1, 1), MOST_DIRECTIONS)
-    p = min(most, asked.n_directions or CANDIDATES[-1])
+    p = min(most, n_directions or CANDIDATES[-1])
     seed = int(rng.integers(2**31))
     _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
     alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
     directions = found[:alive].astype(np.float32)
-    if asked.n_directions is None and d > WIDE:
-        directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
+    if n_directions is None and d > WIDE:
+        directions = directions[: enough_directions(around, around @ directions.T, k, rng)]
     return directions, rows @ directions.T
 
 
@@ -368,22 +371,12 @@ def whole_directions(directions: Single, bound: float, places: Single) -> tuple[
 MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
 
 
-def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> SomeDirections:
-    """Second moments in so many principal directions of a sample."""
-    rows = thinned(sampled.rows, MOST_ROWS)
-    asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
-    around = (rows - rows.mean(axis=0)).astype(np.float32)
-    directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
-    return in_directions(sampled, directions, np.ones(rows.shape[1]))
-
-
-def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
+def in_directions(sampled: DesignSample, directions: Single, units: Double) -> SomeDirections:
     """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
     rows, (p, d) = sampled.rows, directions.shape
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = (rows - center) / units
-    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-    bound = reach * (float(np.max(np.abs(seen))) or 1.0)
+    bound = room(sampled) * (float(np.max(np.abs(seen))) or 1.0)
     farthest = np.max(np.abs(seen @ directions.T), axis=0)
     # Places have one range in all directions, so that fixed point, and the noise of a release, suit each.
     even = directions / np.maximum(farthest, max(float(farthest.max()), 1e-300) / MOST_UNEVEN)[:, None]
@@ -394,7 +387,7 @@ def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDi
         n_directions=p,
         directions=packed(scaled, "<i2"),
         shift=shift,
-        bound=laws.plain(bound * units),
-        center=laws.plain(center),
+        bound=plain(bound * units),
+        center=plain(center),
         columns=sampled.columns,
     )

@@ -13,7 +13,7 @@ from sketchlearn.core.errors import either
 from sketchlearn.core.messages import in_digits
 from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.frequencies import plain
-from sketchlearn.estimators.design.sample_summary import deviations
+from sketchlearn.estimators.design.sample_summary import deviations, room
 from sketchlearn.features.moments import SecondMoments, VeroneseMoments
 from sketchlearn.features.operator import Kind
 from sketchlearn.features.provenance import Origin
@@ -21,8 +21,6 @@ from sketchlearn.kernels.dispatch import column_range
 from sketchlearn.rows.source_base import Source
 from sketchlearn.sketch.priority_sample import Keeping
 
-#: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
-REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
 KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
@@ -66,7 +64,7 @@ def fourth_moments(design_sample: DesignSample, bounds: Any = None) -> VeroneseM
     else:
         extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(design_sample)]
         # products of four spread far: more room would cost precision
-        factor = ROUNDING_ROOM if design_sample.everything is not None else np.sqrt(_room(design_sample))
+        factor = ROUNDING_ROOM if design_sample.everything is not None else np.sqrt(room(design_sample))
         reach = _positive(np.max(extremes, axis=0).astype(np.float64) * factor, np.zeros(1))
     return VeroneseMoments(d, bound=plain(reach), columns=design_sample.columns).with_origin(origin_of(bounds))
 
@@ -96,7 +94,7 @@ def box(design_sample: DesignSample, bounds: Any, middle: Sequence[int] = ()) ->
         at = list(middle)
         center[at] = (low[at] + high[at]) / 2
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
-    return center, _positive(_room(design_sample) * np.max(np.abs(rows - center), axis=0), center)
+    return center, _positive(room(design_sample) * np.max(np.abs(rows - center), axis=0), center)
 
 
 def radius(design_sample: DesignSample, center: Double) -> float:
@@ -105,12 +103,7 @@ def radius(design_sample: DesignSample, center: Double) -> float:
     longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
     if design_sample.everything is not None:
         return longest * (1 + 1e-5)  # rows are rounded to float32
-    return longest * np.sqrt(_room(design_sample))
-
-
-def _room(design_sample: DesignSample) -> float:
-    """How many times as far from the center as the rows of a sample others may lie."""
-    return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
+    return longest * np.sqrt(room(design_sample))
 
 
 def _blocks(design_sample: DesignSample) -> Iterator[NDArray[Any]]:

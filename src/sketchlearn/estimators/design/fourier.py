@@ -14,9 +14,10 @@ from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import whole
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design import frequencies as laws
 from sketchlearn.estimators.design.frequencies import Budget, distinct_records, touched, warn_of_repetitions
-from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, Summary, deviations, summarize, thinned
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Summary, deviations, summarize, thinned
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import concatenate
 from sketchlearn.features.directions import DIRECTION_BITS, PLACE_BITS, VALUE_BITS, SomeDirections, packed
@@ -172,7 +173,9 @@ class Asked:
     n_frequencies: int | None
     seed: int
     n_rows: int | None = None  # that will be sketched, if it is known
-    subsample: int | str | None = None  # how many frequencies a record touches: "auto", or None for all
+    subsample: int | str | None = None  # how many frequencies a record contributes to: "auto", or None for all
+    standardize: bool = False
+    n_kept: int | None = None  # rows of the priority sample
 
     def size(self, n_features: int) -> int:
         """How many frequencies resolve the components, where there is no noise."""
@@ -252,55 +255,55 @@ class Box:
         return concatenate(parts)
 
 
-def on_sample(asked: Asked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> Operator:
+def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
     """The operator for records like those of a sample."""
     rows, d = sampled.rows, sampled.rows.shape[1]
     some = thinned(rows, MOST_ROWS)
-    if standardize and asked.task not in CLUSTERS:
+    if asked.standardize and asked.task not in CLUSTERS:
         task = either(f"task {asked.task!r}", f"--task {asked.task}")
         raise InvalidValueError(
             "is for clusters", f"{task} gives the same result in any units", parameter="standardize"
         )
     metric = None  # units of squared errors; mixtures measure in none
     if asked.task in CLUSTERS:
-        metric = deviations(some) if standardize else np.ones(d)
+        metric = deviations(some) if asked.standardize else np.ones(d)
     if asked.task == "stable":  # such laws have no variance: rows are pulled in to the range of nine tenths of them
         some = np.clip(some, *np.quantile(some, [0.05, 0.95], axis=0))
     summary = summarize(some, asked.n_components, asked.seed, metric)
     law, m = _law(asked, summary, sampled)
     notes: dict[str, Any] = {"center": laws.plain(summary.mean), "columns": sampled.columns}
-    if standardize and metric is not None:
+    if asked.standardize and metric is not None:
         notes["units"] = laws.plain(metric)
-    if n_kept is not None:
+    if asked.n_kept is not None:
         lengths = deviations(rows) if metric is None else metric
-        notes["keeping"] = Keeping.designed(rows, n_kept, lengths, asked.seed)
-    if asked.task in CLUSTERS and sampled.from_all_over:
+        notes["keeping"] = Keeping.designed(rows, asked.n_kept, lengths, asked.seed)
+    if asked.task in CLUSTERS and sampled.representative:
         notes["outline"] = Outline.of(rows, asked.n_components)
     few = _touched(asked, sampled, m)
     waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, subsample=few, **notes)
     if not asked.counted(d):
         return waves
-    bins = bins_of_rows(rows, BINS, representative=sampled.from_all_over, columns=sampled.columns)
+    bins = bins_of_rows(rows, BINS, representative=sampled.representative, columns=sampled.columns)
     return concatenate([waves, bins])
 
 
-def _touched(asked: Asked, sampled: Sampled, m: int) -> int | None:
+def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
     """How many of m frequencies a record touches, None for all: chosen for clusters of many rows, and plain waves."""
     if isinstance(asked.subsample, int):
         warn_of_repetitions(sampled.rows, m, asked.n_components, asked.subsample)
         return asked.subsample
     if asked.subsample != AUTO:
         return None
-    if asked.n_rows is None or asked.task not in CLUSTERS or asked.wave.dithered or not sampled.from_all_over:
+    if asked.n_rows is None or asked.task not in CLUSTERS or asked.wave.dithered or not sampled.representative:
         return None
     return touched(m, asked.n_components, asked.n_rows, distinct_records(sampled.rows, asked.n_rows))
 
 
-def _law(asked: Asked, summary: Summary, sampled: Sampled) -> tuple[Probed, int]:
+def _law(asked: Asked, summary: Summary, sampled: DesignSample) -> tuple[Probed, int]:
     """The law of the frequencies, and how many there are."""
     k, d, task, wave = asked.n_components, len(summary.mean), asked.task, asked.wave
     m = asked.size(d)
-    if not sampled.from_all_over:
+    if not sampled.representative:
         return laws.law_of_stream(summary), m
     law = laws.law_of_clusters(summary, k, m, "kmeans" if task in CLUSTERS else task, wave)
     if task == "histograms":

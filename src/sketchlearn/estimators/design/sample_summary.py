@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from sklearn.mixture import GaussianMixture
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.randomness import row_chooser
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows
 from sketchlearn.rows.sampling import sample as sample_of
 from sketchlearn.rows.source import is_array, source
 
 MOST_ROWS = 5000
+#: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
+REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: All rows of a table as large: few far ones, of which a sample has too many or too few, decide where clusters lie.
 ROWS_OF_PILOT, ROWS_PER_CENTER, LARGEST_PILOT = 50_000, 100, 200_000
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
@@ -56,6 +59,11 @@ def rows_of_pilot(n_components: int) -> int:
 def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
     """At most so many of the rows, from all over them."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def room(design_sample: DesignSample) -> float:
+    """How many times as far from the center as the rows of a sample others may lie."""
+    return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
 
 
 def deviations(rows: Double) -> Double:
@@ -164,29 +172,11 @@ def _floored(spread: Double, mean: Double) -> Double:
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
 
 
-class Sampled(NamedTuple):
-    """Rows of a sample, whether they come from all over the data, and names of their columns."""
+def rows_of(data: Any, seed: int, most: int, representative: bool | None, *, single: bool = False) -> DesignSample:
+    """At most so many rows of a sample; None of `representative` means as seen.
 
-    rows: NDArray[Any]
-    from_all_over: bool
-    columns: tuple[str, ...] | None
-
-    def thinned(self, most: int) -> Sampled:
-        """At most so many of the rows."""
-        return self._replace(rows=thinned(self.rows, most))
-
-    def doubles(self, most: int) -> Sampled:
-        """At most so many of the rows, in double precision."""
-        return self._replace(rows=thinned(self.rows, most).astype(np.float64, copy=False))
-
-
-def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
-    """At most so many rows of a sample; whether they come from all over the data is as told, or else as seen."""
-    return floats_of(data, seed, most, representative).doubles(most)
-
-
-def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
-    """The same, single precision as it is: many rows of many columns would need twice the memory."""
+    Rows in single precision may stay so: many rows of many columns would need twice the memory.
+    """
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
         some, columns, from_all_over = data, None, True
     else:
@@ -199,7 +189,8 @@ def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> S
         raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
-    return Sampled(thinned(rows, most), from_all_over if representative is None else bool(representative), columns)
+    rows = thinned(rows, most) if single else thinned(rows, most).astype(np.float64, copy=False)
+    return DesignSample(rows, from_all_over if representative is None else bool(representative), columns)
 
 
 def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:
