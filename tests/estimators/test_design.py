@@ -340,7 +340,7 @@ def test_units_and_rows_of_a_small_sketch_stay():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "mixture"}, "not what 'mixture' needs"),
+        ({"task": "mixture"}, "for 'mixture', give design a sample"),
         ({"rows": 10}, "rows needs a sample"),
         ({"schema": "auto"}, "schema needs a sample"),
         ({"n_rows": 1000}, "n_rows needs a sample"),

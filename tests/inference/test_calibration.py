@@ -282,7 +282,9 @@ def test_a_sample_that_is_too_small_is_refused_in_a_sentence(estimator, n_rows):
     operator = skl.design(bounds=([-6] * 3, [12] * 3), n_components=5)
     exact = operator.sketch(X)
     for sketch in (exact, skl.privatize(exact, epsilon=1.0)):
-        with pytest.raises(ValueError, match=r"rows? beside the sketch cannot tell 5 clusters .* at least 10 rows"):
+        with pytest.raises(
+            ValueError, match=r"rows? beside the sketch cannot determine 5 clusters .* at least 10 rows"
+        ):
             estimator(5, random_state=0).fit_sketch(sketch, sample=X[:n_rows], assume_public_sample=True)
 
 

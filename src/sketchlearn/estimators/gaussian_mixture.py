@@ -30,8 +30,14 @@ from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.column_ranges import extremes
-from sketchlearn.estimators.design.costs import ROWS_PER_PARAMETER, steps_pay
-from sketchlearn.estimators.design.sample_summary import MOST_ROWS, REACH_FACTOR, deviations, thinned
+from sketchlearn.estimators.design.sample_summary import (
+    MOST_ROWS,
+    REACH_FACTOR,
+    ROWS_PER_PARAMETER,
+    deviations,
+    steps_pay,
+    thinned,
+)
 from sketchlearn.estimators.number_of_clusters import ChosenNumber
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.expected_statistics import LARGEST_REACH, ExpectedStatistics, Gaussians

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -21,11 +20,10 @@ from sketchlearn.core.progress import steps_shown
 from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.components import DesignedEstimator
 from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.state import DesignSample, error_units, given_rows, kept_rows
+from sketchlearn.estimators.base.state import error_units, given_rows, kept_rows
 from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
-from sketchlearn.estimators.design.fourier import clusters_resolved
-from sketchlearn.features.families import AUTO, Features, Fourier, frequencies_instead
-from sketchlearn.features.operator import Operator
+from sketchlearn.estimators.design.frequencies import clusters_resolved, plain
+from sketchlearn.features.families import AUTO, frequencies_instead
 from sketchlearn.inference.calibration import calibrated
 from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells
 from sketchlearn.inference.decoders import decoder_from
@@ -115,7 +113,6 @@ def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Do
 
 
 def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:
-    """At most so many of the rows, drawn at random."""
     return rows if len(rows) <= most else rows[rng.permutation(len(rows))[:most]]
 
 
@@ -129,8 +126,7 @@ def _centers(rows: Double, k: int, rng: np.random.Generator) -> Double:
 UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many standard errors are equally good
 
 
-def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
-    """The choice, of numbers up to that of the cells."""
+def _of_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
     if sketch.ledger is not None:
         raise InvalidValueError(
             "a private release of cells does not determine the number of clusters",
@@ -159,19 +155,11 @@ def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice
     errors = 2 * np.sqrt(np.abs(variances - variances[best]))
     above = criteria - criteria[best]
     near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
-    return ClusterChoice(
-        best + 1,
-        reach,
-        Basis.CELLS,
-        int(near.min()),
-        int(near.max()),
-        criteria=_plain(above),
-        criterion_errors=_plain(errors),
-    )
+    found = ClusterChoice(best + 1, reach, Basis.CELLS, int(near.min()), int(near.max()))
+    return replace(found, criteria=plain(above), criterion_errors=plain(errors))
 
 
 def _warn_of_design(sketch: Sketch, n_clusters: float, most: int, doubt: str) -> None:
-    """Warns of a number of clusters that is larger than that of the sketch's design."""
     operator = fourier_part(sketch)[1]
     designed = clusters_resolved(operator.n_frequencies, operator.n_features, operator.wave)
     if n_clusters <= designed:
@@ -241,17 +229,16 @@ def choose_k(
 def choose_with_rows(
     sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None = None
 ) -> ClusterChoice:
-    """The choice from a sketch and, where there are some, rows; `say` is told what is being done."""
+    """The choice from a sketch and, where there are some, rows; progress goes to `say`."""
     require_enough_shares(sketch.ledger)
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
-            if cells.operator.sampled_cells is None and sample is not None and sample.complete:
-                # There are too few records for covariances within cells.
-                rows = sample.scaled_rows().rows
-                reach = min(most, len(rows))
-                agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
-                return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
-            return choose_among_cells(sketch, cells, most)
+            if cells.operator.sampled_cells is not None or sample is None or not sample.complete:
+                return _of_cells(sketch, cells, most)
+            rows = sample.scaled_rows().rows  # There are too few records for covariances within cells.
+            reach = min(most, len(rows))
+            agreements = plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+            return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
     choice = _of_frequencies(sketch, most, sample, rng, say)
     if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
         k = choice.n_clusters
@@ -262,11 +249,19 @@ def choose_with_rows(
 def _of_frequencies(
     sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None
 ) -> ClusterChoice:
-    target = Target.of(sketch, HIGHEST_HARMONIC)
+    target, decoder = Target.of(sketch, HIGHEST_HARMONIC), decoder_from("auto")
+    per_component = DiagonalGaussian().n_parameters(1, target.n_features)
     asked = min(most, int(np.ceil(sketch.count)))
-    reach, decoder = _reach(target, asked), decoder_from("auto")
+    reach = min(asked, int(target.n_numbers // (NUMBERS_PER_PARAMETER * per_component)))
+    if reach < 2 <= asked:
+        raise InvalidValueError(
+            f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
+            f"{target.n_features} columns",
+            f"design it for more, as with {called('design', 'sample', n_components=asked)}",
+        )
     if reach < asked:
         _warn_of_design(sketch, np.inf, most, f"numbers of clusters above {reach} are not tried")
+    nothing_seen = ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
 
     def fitting(text: str) -> None:
         if say is not None:
@@ -276,63 +271,37 @@ def _of_frequencies(
         problem = cleaned(Problem.of(target, reach), decoder, rng, fitting)
         density, outcome = fit_density(problem, decoder, rng, fitting)
         if outcome.status is Status.HIDDEN:
-            return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+            return nothing_seen
         rows = None if sample is None else _representative(sketch, sample, rng)
-        agreements = () if rows is None or reach < 2 else _plain(agreement_of_halves(rows, reach, rng))
-    determined = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+        agreements = () if rows is None or reach < 2 else plain(agreement_of_halves(rows, reach, rng))
+    determined = int(sketch.count / (RECORDS_PER_PARAMETER * per_component))
     tested = min(reach, determined, n_affordable(problem, DiagonalGaussian()))
     if target.released and not tested:
-        return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+        return nothing_seen
     path = None
     if target.whole and target.imaginary and tested:
         # Without one_blas_thread, as matrices are large enough for threads.
         path = number_of_gaussians(problem, density, float(sketch.count), tested, say)
         if path.explains and (path.n_components < tested or tested == reach):
-            return _of_gaussians(path, reach, agreements)
+            return replace(_of_gaussians(path, reach), agreements=agreements)
     with one_blas_thread():
         if rows is None:
             n = min(MOST_ROWS, max(2, int(sketch.count)))  # More would understate the errors.
             rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
-        choice = replace(_of_gap(rows, reach, path, rng, say), agreements=agreements)
+        choice = _of_gap(rows, reach, path, rng, say)
     hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
-    return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach) if hidden else choice
+    return nothing_seen if hidden else replace(choice, agreements=agreements)
 
 
-def _reach(target: Target, most: int) -> int:
-    """The largest number of clusters for which the sketch is long enough; a sketch too short for two is refused."""
-    reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
-    if reach < 2 <= most:
-        raise InvalidValueError(
-            f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
-            f"{target.n_features} columns",
-            f"design it for more, as with {called('design', 'sample', n_components=most)}",
-        )
-    return reach
-
-
-def _n_parameters(n_features: int) -> int:
-    """Of one diagonal Gaussian."""
-    return DiagonalGaussian().n_parameters(1, n_features)
-
-
-def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -> ClusterChoice:
+def _of_gaussians(path: ComponentPath, most: int) -> ClusterChoice:
     above, errors = path.criteria - path.criteria.min(), path.errors
     near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
     k = path.n_components
     full = not isinstance(path.chosen.mixture.model, DiagonalGaussian)
     hidden = bool(path.target.released) and path.least_share > 0.5 / (k + 1)
-    return ClusterChoice(
-        k,
-        most,
-        Basis.HIDDEN if hidden else Basis.GAUSSIANS,
-        min(k, *near.tolist()),
-        most if hidden else max(k, *near.tolist()),
-        path.misfit,
-        "full" if full else "diag",
-        _plain(above),
-        _plain(errors),
-        agreements=tuple(agreements),
-    )
+    basis, high = (Basis.HIDDEN, most) if hidden else (Basis.GAUSSIANS, max(k, *near.tolist()))
+    kind = "full" if full else "diag"
+    return ClusterChoice(k, most, basis, min(k, *near.tolist()), high, path.misfit, kind, plain(above), plain(errors))
 
 
 def _of_gap(
@@ -340,18 +309,17 @@ def _of_gap(
 ) -> ClusterChoice:
     curve = inertia_curve(rows, most + SIZES_BEYOND, rng, say)
     k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # With one deviation, boxes of 3000 rows were sometimes cut in two.
-    misfit = None if path is None else path.misfit
     return ClusterChoice(
         k,
         most,
         Basis.GAP,
         k,
         min(most, max(k, curve.elbow(0.0))),
-        misfit,
-        criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
-        criterion_errors=_plain(curve.gap_errors[:most]),
-        inertias=_plain(curve.inertias[:most]),
-        inertia_errors=_plain(curve.inertia_errors[:most]),
+        None if path is None else path.misfit,
+        criteria=plain((curve.gaps.max() - curve.gaps)[:most]),
+        criterion_errors=plain(curve.gap_errors[:most]),
+        inertias=plain(curve.inertias[:most]),
+        inertia_errors=plain(curve.inertia_errors[:most]),
     )
 
 
@@ -370,10 +338,6 @@ def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator)
     return np.asarray(weighted.rows[chosen] / sample.units)
 
 
-def _plain(numbers: Double) -> tuple[float, ...]:
-    return tuple(numbers.tolist())
-
-
 @dataclass(eq=False, repr=False)
 class ChosenNumber(DesignedEstimator):
     """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
@@ -390,9 +354,12 @@ class ChosenNumber(DesignedEstimator):
         """The requested number, or "auto"."""
 
     @property
+    def _chooses(self) -> bool:  # type: ignore[override]
+        return self._number == AUTO
+
+    @property
     def _n_components(self) -> int:
-        """The number that the sketch is designed for."""
-        return self.max_clusters if self._number == AUTO else self._number  # type: ignore[return-value]
+        return self.max_clusters if self._chooses else self._number  # type: ignore[return-value]
 
     def check_parameters(self) -> None:
         if isinstance(self._number, str) and self._number != AUTO:
@@ -402,33 +369,11 @@ class ChosenNumber(DesignedEstimator):
         whole("max_clusters", self.max_clusters)
         super().check_parameters()
 
-    def check_size(self, n_rows: int) -> None:
-        if self._number != AUTO or n_rows < 1:
-            super().check_size(n_rows)
-
-    def _check_distinct(self, rows: NDArray[Any]) -> None:
-        if self._number != AUTO:
-            super()._check_distinct(rows)
-
-    @property
-    def _wanted_features(self) -> Features | None:
-        return self.features if self.features is not None or self.decoder == AUTO else Fourier()
-
-    @property
-    def _pilot_suits(self) -> bool:
-        return super()._pilot_suits and self._number != AUTO
-
-    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
-        # Mixtures are only compared on sketches without frequency subsampling.
-        if self._number == AUTO and isinstance(self._features_for(design_sample), Fourier):
-            design_sample = replace(design_sample, n_rows=None)
-        return super().design_operator(design_sample, rng)
-
     def _chosen(
         self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
     ) -> tuple[int, ClusterChoice | None]:
         """The number of clusters, and how it was chosen."""
-        if self._number != AUTO:
+        if not self._chooses:
             return self._n_components, None
         choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
         self._say(" ".join(choice.sentences))

@@ -78,7 +78,6 @@ class SupervisedEstimator(SketchEstimator):
     def _encoded_rows(
         self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
     ) -> IncomingRows:
-        """Rows whose features a schema encodes, with the columns that y names as targets."""
         targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
         columns = with_targets(schema, targets)
         n, first = len(targets), len(columns) - len(targets)
@@ -101,12 +100,10 @@ class SupervisedEstimator(SketchEstimator):
 
 
 def _is_flat(y: Any, n_targets: int) -> bool:
-    """Whether there is one target, given without a second dimension."""
     return n_targets == 1 and np.asarray(y).ndim < 2
 
 
 def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple[str, ...] | None:
-    """Names of features and targets together, if the features have names."""
     if names is None:
         return None
     taken = (*names, *read_columns(names))
@@ -117,9 +114,7 @@ def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple
         while text in taken or text in found:
             text += "_"
         found.append(text)
-    return (
-        with_targets(names, [Number(name) for name in found]) if isinstance(names, SchemaColumns) else (*names, *found)
-    )
+    return with_targets(names, list(map(Number, found))) if isinstance(names, SchemaColumns) else (*names, *found)
 
 
 def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
@@ -153,20 +148,17 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
 
 
 def shaped_attribute(name: str) -> Any:
-    """An attribute that shows a field of the fitted model, as one number or row where one flat target was given."""
+    """A field of the fitted model as an attribute: one number or row for a flat target."""
 
     def shaped(estimator: NumberEstimator) -> Any:
         fit = estimator.fitted_model()
-        values = getattr(fit, name)
-        if not fit.flat:
-            return values
-        return float(values[0]) if values.ndim == 1 else values[0]
+        values = getattr(fit, name)[0] if fit.flat else getattr(fit, name)
+        return float(values) if np.ndim(values) == 0 else values
 
     return property(shaped)
 
 
 def check_alpha(alpha: Any) -> None:
-    """Refuses a penalty that is neither "gcv" nor a number from 0 on."""
     if not (isinstance(alpha, str) and alpha == "gcv") and number('alpha must be "gcv" or a number: it', alpha) < 0:
         raise ValueError(f"alpha must not be negative, but is {alpha!r}")
 
@@ -221,13 +213,13 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
             raise InvalidValueError(f"{rows} do not determine a regression", "give at least 2")
 
     def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
-        """Learns from a sketch of which these columns are the targets."""
+        """Learns from a sketch, of which these columns are the targets."""
         target_numbers(state.table.columns, targets)
         table = replace(state.table, targets=targets, flat=len(targets) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
     def _in_table_units(self, fit: Any, table: SketchedTable, *, centered: bool = True) -> Any:
-        """The regression of targets as the table has them, where a schema standardised them."""
+        """The regression of targets in the units of the table, if a schema standardized them."""
         if not (numbers := target_numbers(table.columns, table.targets)):
             return fit
         centers = np.array([column.center if centered else 0.0 for column in numbers])
@@ -259,7 +251,7 @@ def target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) ->
 
 
 class ClassSketches:
-    """Sketches of the rows of each class; rows come with the code of their class in column `label`."""
+    """One sketch per class; rows have the code of their class in column `label`."""
 
     def __init__(self, operator: Operator, label: int, sketches: Mapping[float, Sketch] | None = None) -> None:
         self.operator, self.label = operator, label
@@ -267,7 +259,6 @@ class ClassSketches:
 
     @property
     def count(self) -> int | float:
-        """The number of records of all classes."""
         return sum(sketch.count for sketch in self.sketches.values())
 
     @property
@@ -286,24 +277,23 @@ class ClassSketches:
 
     @property
     def ledger(self) -> Ledger | None:
-        """The privacy budget spent on all classes together, if they are private."""
         return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
 
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})
 
     def update(self, data: Any, *, n_jobs: int | None = None, device: str | None = None) -> ClassSketches:
-        """Adds rows, all of them or none."""
+        """Adds rows, all or none."""
         new: dict[float, Sketch] = {}
         given = source(data)
         for block in given.blocks(self.operator.n_features + 1):
             labels, rows = block.rows[:, self.label], np.delete(block.rows, self.label, axis=1)
             weights = None if given.weights is None else given.weights[block.which]
             for code in np.unique(labels).tolist():
-                sketch = new.setdefault(code, Sketch(self.operator))
-                own = None if weights is None else weights[labels == code]
+                sketch, own = new.setdefault(code, Sketch(self.operator)), labels == code
+                weight = None if weights is None else weights[own]
                 try:
-                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs, device=device)
+                    sketch.update(rows[own], sample_weight=weight, n_jobs=n_jobs, device=device)
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():
@@ -317,7 +307,7 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # 007 is text, as it would be w
 
 
 def check_labels(labels: Any) -> None:
-    """Refuses labels of a model file that are not distinct words, or distinct numbers."""
+    """Refuses labels of a model file that are not distinct words or distinct numbers."""
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
     alike = len({isinstance(label, str) for label in labels}) <= 1
@@ -328,14 +318,13 @@ def check_labels(labels: Any) -> None:
 
 
 def plain_labels(labels: tuple[Any, ...] | None) -> list[Any] | None:
-    """The labels, if there are some, as a model file has them: words or numbers."""
+    """The labels of a model file: words or numbers."""
     if not all(isinstance(label, str | int | float) for label in labels or ()):
         raise TypeError("models can be saved if their labels are words or numbers")
     return None if labels is None else list(labels)
 
 
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
-    """Refuses private sketches of classes whose names are not declared."""
     if classes is None:
         raise ValueError(
             "the names of the classes would be released as they are, and one record may be the only one of its class: "
@@ -354,14 +343,13 @@ def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
 
 
 def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
-    """The sketch, with the cost of selecting the classes, if its ledger does not include that already."""
+    """The sketch, with the cost of selecting the classes in its ledger."""
     if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
         return sketch.copy()
     return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
 
 
 def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
-    """Refuses rows that are in the sketches of two labels."""
     seen: dict[int, Any] = {}
     for label, sketch in sketches.items():
         for batch in sketch.batches.times:
@@ -371,7 +359,7 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
 
 
 def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
-    """The labels of earlier rows, and new ones; labels that are not among the declared ones are refused."""
+    """The labels of earlier rows, and new ones; undeclared labels are refused."""
     known = before.labels or () if before else ()
     if classes and (other := [label for label in found if label not in classes]):
         raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
@@ -379,7 +367,7 @@ def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -
 
 
 def _labels_in(rows: Source, name: str) -> list[Any]:
-    """The distinct labels in a column of a table, sorted: whole numbers if all text is such."""
+    """The sorted labels in a column of a table: whole numbers if all text is such."""
     if not rows.replayable:
         raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
     values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
@@ -421,7 +409,6 @@ class LabelledEstimator(SupervisedEstimator):
         return self._learn(self._state_of_classes(sketch, classes), self._generator())
 
     def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
-        """The state of sketches of classes."""
         if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
         self.check_parameters()
@@ -472,9 +459,8 @@ class LabelledEstimator(SupervisedEstimator):
         labels = _every_label(_labels_in(rows, names[0]), before, classes)
         if len(labels) < 2:
             raise ValueError("all rows are of one class: a classifier needs at least two")
-        return (
-            Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1),
-        ), labels  # the place is the code
+        column = Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1)  # positions are codes
+        return (column,), labels
 
     def _check_engine(self, y: Any) -> None:  # noqa: ARG002
         raise TypeError(

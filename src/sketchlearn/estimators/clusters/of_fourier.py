@@ -1,36 +1,37 @@
-"""Clusters from a sketch: of atoms or of rows that agree with it, or of a mixture that explains it."""
+"""Clusters from a sketch of Fourier features: of support points, of rows, or of a mixture that explains it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.estimators.clusters.task import (
-    Decoded,
-    Task,
-    doubts_of_atoms,
-    doubts_of_noise,
-    doubts_of_rows,
-    is_possible,
-    judgeable,
-    refuse_other_ranges,
-    risk_beyond,
-)
+from sketchlearn.core.errors import called, either
+from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.features.composed import Concatenated, concatenate
 from sketchlearn.features.directions import SomeDirections
+from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.products import CrossFeatures
 from sketchlearn.inference.calibration import WeightedRows, calibrated
-from sketchlearn.inference.decoders.density import cleaned, continued_density, fit_density, pooled_density
+from sketchlearn.inference.decoders.density import (
+    cleaned,
+    continued_density,
+    error_of_noise,
+    fit_density,
+    pooled_density,
+)
 from sketchlearn.inference.decoders.goodness_of_fit import efficient
-from sketchlearn.inference.decoders.loop import Decoder, Outcome, Status, decode
-from sketchlearn.inference.decoders.points import antithetic_sample
+from sketchlearn.inference.decoders.loop import Decoder, Outcome, Progress, Status, decode
+from sketchlearn.inference.decoders.points import antithetic_sample, centroids, medians
+from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
+from sketchlearn.inference.errors.means import keep_rows
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import Moments, part_of
 from sketchlearn.inference.tilting import (
@@ -42,7 +43,9 @@ from sketchlearn.inference.tilting import (
     tilted_points,
 )
 from sketchlearn.inference.weighted_clusters import (
+    DistanceLoss,
     RowSample,
+    SquaredLoss,
     are_within_sampling_error,
     cluster_gaussians,
     clusters_of_rows,
@@ -68,6 +71,97 @@ EQUAL_RISK_RATIO = 1.005  # of a mixture's clusters on the atoms: overlapping Ga
 ALIKE_RISK_RATIO = 1.04  # of a mixture's clusters on the atoms: good ones had up to 1.03, others 1.06 or more
 MOST_HISTOGRAM_MISFIT = 2.0  # of a mixture: true ones had 0.9 to 1.8, those worse than atoms 2.3 to 200
 MISFIT_WORTH_A_SEARCH = 30.0  # Above it, near the atoms, a search has little hope to explain the sketch.
+RECORDS_PER_PARAMETER = 10  # With fewer, any mixture explains a sketch.
+MOST_RISK_BEYOND = 0.12  # share beyond the range of the design: tables with risks above 1.1 had 0.14 or more
+BEYOND = "some records lie so far beyond the range of the design that the clusters may miss them"
+RELEASE_MORE = "release more records at once, with a larger epsilon or with delta > 0, or ask for fewer clusters"
+LEAST_SAMPLE_ROWS = 3  # of a given sample in a cluster
+HEAVY_TAIL_SHARE = 0.33  # of the variance: samples with risks of 1.06 to 8 had 0.34 to 0.92, others less
+LEAST_RECORDS = 10  # of a cluster: those with risks above 1.05, of eight clusters, had one of 1 to 5
+LEAST_SHARE = 1 / 1500  # of the records: a design's 5000 rows have about three of such a cluster (Shuttle had 1.11)
+MOST_TIMES_WIDER = 10.0  # the variance of a column in a density; tails beyond the histogram have some
+MOST_MISFIT = 3.0  # of clusters that nothing but the sketch judges: with 160 and 300, risks were 3.0 and 2.1
+MOST_ERROR_OF_NOISE = 0.025  # of a private sketch: with more, 20 of 29 had risks above 1.1, up to 22
+
+
+Reduction = Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Clusters, the density that goes with them, how it went, and what is doubtful."""
+
+    centers: Double
+    shares: Double
+    density: Mixture
+    outcome: Outcome
+    doubts: tuple[str, ...] = ()
+    points: WeightedRows | None = None  # that the clusters are of, where they are of points
+
+
+@dataclass(frozen=True)
+class Task:
+    """Clusters of a sketch to find, under a loss."""
+
+    sketch: Sketch
+    problem: Problem
+    units: Double
+    loss: SquaredLoss
+    rng: np.random.Generator
+    progress: Progress | None = None
+
+    @property
+    def k(self) -> int:
+        return self.problem.n_components
+
+    @property
+    def private(self) -> bool:
+        return self.problem.target.released > 0
+
+    @property
+    def many_records(self) -> bool:
+        """Whether there are so many records that not any mixture explains their sketch."""
+        return float(self.sketch.count) >= RECORDS_PER_PARAMETER * self.k * (self.problem.target.n_features + 1)
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The histograms of the sketch, column by column, if it has any."""
+        counts = part_of(self.sketch, Histograms)
+        if counts is None:
+            return []
+        histograms: Histograms = counts.operator  # type: ignore[assignment]
+        values = histograms.values or (None,) * histograms.n_features
+        noise = 0.0 if counts.ledger is None else counts.ledger.sum_variance / float(counts.units) ** 2
+        each = zip(histograms.edges, histograms.split_columns(np.asarray(counts.mean, np.float64)), values, strict=True)
+        return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
+
+    def risk(self, sample: RowSample, centers: Double) -> float:
+        """The mean loss of a sample's rows."""
+        losses = self.loss.losses(sample.scaled_rows().rows, sample.scaled(centers))
+        return float(sample.rows.weights @ losses)
+
+    def reduced(self, density: Mixture) -> tuple[Double, Double]:
+        """Clusters of a mixture, and their shares."""
+        reduce = medians if isinstance(self.loss, DistanceLoss) else centroids
+        return reduced_in_units(reduce, density, self.problem, self.units, self.rng)
+
+
+def reduced_in_units(
+    reduce: Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]],
+    density: Mixture,
+    problem: Problem,
+    units: Double,
+    rng: np.random.Generator,
+) -> tuple[Double, Double]:
+    """Clusters of a mixture, where errors count in these units, and their shares."""
+    k, records = problem.n_components, 1 / problem.target.noise
+    if np.all(units == 1):
+        return reduce(density, k, rng, records)
+    model, inverse = density.model, 1 / units
+    shapes = model.scaled(density.shapes, inverse)
+    inside = replace(density, model=model.in_units(inverse), locations=density.locations / units, shapes=shapes)
+    centers, shares = reduce(inside, k, rng, records)
+    return centers * units, shares
 
 
 def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
@@ -89,11 +183,13 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
 
     Both are judged by what they leave of the sketch; a mixture of a private sketch by whether it explains all of it.
     """
-    columns = task.columns
-    if columns is None:
+    if not task.columns:
         return _without_columns(task, decoder)
-    refuse_other_ranges(task, columns)
-    atoms = _atoms(task, columns)
+    operator: Any = task.sketch.operator
+    outside = np.array([column.chances[0] + column.chances[-1] for column in task.columns])
+    if said := operator.part(Histograms).said_outside(outside, "records"):
+        raise ValueError(said)
+    atoms = _atoms(task)
     sample = RowSample(atoms.points, task.units)
     left = cache(partial(_left_by_atoms, task, atoms))
     found = _of_points(task, sample, Status.ATOMS)
@@ -103,30 +199,30 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
     best = found
     if (
         of_mixture
-        and is_possible(of_mixture.density, columns)
+        and is_possible(of_mixture.density, task.columns)
         and _better(task, of_mixture, atoms, found.centers, left)
     ):
         best = of_mixture
     elif of_mixture and task.private and (drawn := _drawn_atoms(task, of_mixture.outcome, left(), decoder)):
         atoms, sample = drawn, RowSample(drawn.points, task.units)
         best = found = _of_points(task, sample, Status.ATOMS)
-    doubts = doubts_of_noise(task)
+    doubts = _doubts_of_noise(task)
     if not doubts and best.outcome.status is not Status.EXPLAINED:
-        doubts = doubts_of_atoms(task, atoms, found, risk_beyond(task, columns, task.risk(sample, found.centers)))
-    low, high = np.array([column.edges[[0, -1]] for column in columns]).T
+        doubts = _doubts_of_atoms(task, atoms, found, _risk_beyond(task, task.risk(sample, found.centers)))
+    low, high = np.array([column.edges[[0, -1]] for column in task.columns]).T
     return replace(best, centers=np.clip(best.centers, low, high), doubts=doubts)
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
     """Clusters of a sketch without histograms: of a mixture, or of draws from one that leave much less of it."""
-    found = judgeable(task, mixture_clusters(task, decoder))
+    found = _judgeable(task, mixture_clusters(task, decoder))
     if not task.private or found.outcome.status not in (Status.REFINED, Status.STALLED):
         return found
     atoms = _drawn_atoms(task, found.outcome, _left_by_mixture(task, found.outcome.mixture), decoder)
     if atoms is None:
         return found
     of_atoms = _of_points(task, RowSample(atoms.points, task.units), Status.ATOMS)
-    return replace(of_atoms, doubts=doubts_of_noise(task) or doubts_of_atoms(task, atoms, of_atoms))
+    return replace(of_atoms, doubts=_doubts_of_noise(task) or _doubts_of_atoms(task, atoms, of_atoms))
 
 
 def _better(task: Task, found: Decoded, atoms: SupportPoints, centers: Double, left: Callable[[], float]) -> bool:
@@ -153,7 +249,7 @@ def _better(task: Task, found: Decoded, atoms: SupportPoints, centers: Double, l
 def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
     """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
     rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
-    if histogram_residual(task.columns or (), rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
+    if histogram_residual(task.columns, rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
         return False
     return relative_left <= LESS_LEFT_RATIO or task.risk(rows, found.centers) <= FAR_LESS_RISK_RATIO * risk
 
@@ -174,7 +270,7 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
             if has_less_risk(task.sketch, sample, found.centers, task.loss, task.rng, joined=joined):
                 return found
     found = _of_points(task, points(), Status.ROWS)
-    return found if sample.chances_of is not None else replace(found, doubts=doubts_of_rows(task, sample, found))
+    return found if sample.chances_of is not None else replace(found, doubts=_doubts_of_rows(task, sample, found))
 
 
 def are_few(n_rows: int, sketch: Sketch) -> bool:
@@ -188,7 +284,7 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
     Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
     """
     few = are_few(len(sample.rows), task.sketch)
-    atoms = _atoms(task, task.columns) if few and task.columns and not task.private else None
+    atoms = _atoms(task) if few and task.columns and not task.private else None
     if atoms is None or not atoms.explain:
         return sample
     rows, points = sample.rows, atoms.points
@@ -231,15 +327,15 @@ def _explained(
     return None, replace(sample, rows=WeightedRows.of(rows, np.concatenate([atoms.points.weights, half])))
 
 
-def _atoms(task: Task, columns: Sequence[Column]) -> SupportPoints:
+def _atoms(task: Task) -> SupportPoints:
     operator = fourier_part(task.sketch)[1]
     n = max(ATOMS, ATOMS_PER_CLUSTER * task.k)
     outline = None if operator.outline is None else operator.outline.draw(int(OUTLINE_SHARE * n), task.rng)
     means, correlation = WaveMeans(Target.of(task.sketch)), None
     if outline is None and part_of(task.sketch, SecondMoments) is not None:
-        deviations = np.sqrt([column.spread for column in columns])
+        deviations = np.sqrt([column.spread for column in task.columns])
         correlation = Moments.of(task.sketch, "clusters").correlation(deviations)
-    return tilted_points(means, columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
+    return tilted_points(means, task.columns, n, task.rng, units=task.units, outline=outline, correlation=correlation)
 
 
 def _efficient(task: Task, outcome: Outcome) -> Outcome:
@@ -307,6 +403,85 @@ def _left_by_mixture(task: Task, mixture: Mixture) -> float:
 def _compared(task: Task) -> np.ndarray:
     m = len(task.problem.plain)
     return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
+
+
+def _keep_rows() -> str:
+    return f"{keep_rows()}, or give some with {either('sample=rows', '--sample FILE')}"
+
+
+def _doubts_of_atoms(task: Task, atoms: SupportPoints, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
+    """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
+    count = float(task.sketch.count)
+    least = float(found.shares.min()) * count
+    remedy = RELEASE_MORE if task.private else _keep_rows()
+    doubts = []
+    if not atoms.explain:
+        doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
+    if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
+        doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
+    if least < max(LEAST_RECORDS, LEAST_SHARE * count) and not task.private:
+        doubts.append(
+            f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
+            f"sketch alone: {remedy}, or ask for fewer clusters"
+        )
+    return tuple(doubts)
+
+
+def _doubts_of_noise(task: Task) -> tuple[str, ...]:
+    large = error_of_noise(task.problem.target, task.k) > MOST_ERROR_OF_NOISE
+    return (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",) if large else ()
+
+
+def _judgeable(task: Task, found: Decoded) -> Decoded:
+    """The clusters of a mixture, with doubts where noise hides them or any mixture explains so few records."""
+    outcome = found.outcome
+    if outcome.status is Status.HIDDEN:
+        return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
+    if outcome.status is not Status.EXPLAINED and not task.private and outcome.misfit > MOST_MISFIT:
+        misfit = f"no mixture was found that explains the sketch (misfit {in_digits(outcome.misfit)})"
+        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {_keep_rows()}, or {outcome.advice}",))
+    if outcome.status is not Status.EXPLAINED or task.many_records:
+        return replace(found, doubts=_doubts_of_noise(task))
+    n, d = float(task.sketch.count), task.problem.target.n_features
+    doubt = (
+        f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
+        f"sketch alone: keep rows beside it with {called('design', '...', rows=500)}, give some with "
+        f"{either('sample=rows', '--sample FILE')}, or ask for fewer clusters"
+    )
+    return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))
+
+
+def _doubts_of_rows(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
+    """What to say of clusters of given rows, which may miss what is rare and far away."""
+    remedy = f"give more rows, or keep some with {called('design', '...', rows=500)}"
+    rows, doubts = sample.scaled_rows(), []
+    sizes = np.bincount(nearest(rows.rows, sample.scaled(found.centers))[0], minlength=task.k)
+    if sizes.min() < LEAST_SAMPLE_ROWS:
+        doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
+    if task.columns and _risk_beyond(task, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
+        doubts.append(f"{BEYOND}: {remedy}")
+    away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
+    share = float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
+    if not doubts and share > HEAVY_TAIL_SHARE:
+        doubts.append(
+            f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
+            f"may lie farther still: {remedy}"
+        )
+    return tuple(doubts)
+
+
+def is_possible(density: Mixture, columns: list[Column]) -> bool:
+    """Whether no column of a density is far wider than its histogram: round components may be, where units differ."""
+    away = density.locations - density.weights @ density.locations
+    variances = density.weights @ (density.variances() + away**2) / density.weights.sum()
+    return bool(np.all(variances <= MOST_TIMES_WIDER * np.array([column.spread for column in columns])))
+
+
+def _risk_beyond(task: Task, risk: float) -> float:
+    """What records beyond the ends of the histograms cost at least, at the columns' means, as a share of a risk."""
+    shares = np.array([column.chances[[0, -1]] for column in task.columns])
+    away = np.array([column.edges[[0, -1]] - column.mean for column in task.columns]) / task.units[:, None]
+    return float(shares.ravel() @ task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))) / max(risk, 1e-300)
 
 
 DRAWS = 10_000  # points that stand for a mixture

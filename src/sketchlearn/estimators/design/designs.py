@@ -22,8 +22,15 @@ from sketchlearn.estimators.design.cells import (
     principal_directions,
 )
 from sketchlearn.estimators.design.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
-from sketchlearn.estimators.design.fourier import Asked, in_bounds, on_sample, on_sketch, sums_in_bounds
-from sketchlearn.estimators.design.frequencies import Budget, budget_of
+from sketchlearn.estimators.design.frequencies import (
+    Asked,
+    Budget,
+    budget_of,
+    in_bounds,
+    on_sample,
+    on_sketch,
+    sums_in_bounds,
+)
 from sketchlearn.estimators.design.sample_summary import (
     MOST_ROWS,
     rows_of,

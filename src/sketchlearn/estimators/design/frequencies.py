@@ -1,4 +1,4 @@
-"""Size and law of an operator for private sketches: from declared knowledge alone, by the noise to be expected."""
+"""Fourier features for clusters and mixtures: the number and distribution of frequencies, and histograms."""
 
 from __future__ import annotations
 
@@ -8,21 +8,41 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import in_digits, warn_caller
+from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import whole
-from sketchlearn.estimators.design.sample_summary import Summary, cluster_shapes
+from sketchlearn.estimators.base.state import DesignSample
+from sketchlearn.estimators.design.sample_summary import (
+    MOST_ROWS,
+    Summary,
+    cluster_shapes,
+    deviations,
+    summarize,
+    thinned,
+)
+from sketchlearn.features.bounded import CLIP
+from sketchlearn.features.composed import concatenate
+from sketchlearn.features.directions import DIRECTION_BITS, PLACE_BITS, VALUE_BITS, SomeDirections, packed
+from sketchlearn.features.families import AUTO
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import AdaptedRadius, Gaussian, LogUniform, Mixture, Probed, Shaped
+from sketchlearn.features.histograms import MOST_BINS, Histograms
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.operator import Operator
+from sketchlearn.features.outline import Outline
+from sketchlearn.features.products import CrossFeatures
 from sketchlearn.features.waves import Exponential, Wave
-from sketchlearn.inference.decoders.problem import FREQUENCIES_PER_PARAMETER, coarseness
+from sketchlearn.inference.decoders.problem import FREQUENCIES_PER_PARAMETER, WIDTH_FACTOR, coarseness, read
+from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.privacy.forecast import Forecast, forecast
 from sketchlearn.privacy.noise_plan import checked_budget
 from sketchlearn.sketch.ledger import ADD_REMOVE, check_neighbors
+from sketchlearn.sketch.priority_sample import Keeping
+from sketchlearn.sketch.sums import Sketch
 
 LOOSE_BOUNDS_FACTOR = 2.0  # Bounds may be that many times too wide, and more at a price.
 SHORTEST = 4.0  # length of the lowest frequencies, times half the width of the bounds
@@ -274,3 +294,349 @@ def distinct_records(rows: Double, n_rows: float = math.inf, unseen: float = UNS
     pairs = float(counts @ (counts - 1)) / 2
     chance = (pairs + unseen) / math.comb(max(len(rows), 2), 2)
     return 1 / (1 / n_rows + chance) if chance or n_rows < math.inf else math.inf
+
+
+BINS, BINS_IN_BOUNDS = 128, 64  # of a column: noise on more would hide more than they show
+DECADES, STREAM_DECADES = 4, 8  # tenfold rows beyond the sample for which its tails are extended as they grew so far
+LEAST_REACH, MOST_REACH = 4.0, 1e6  # Bins reach that many times as far from the median as the sample does.
+UNSEEN_SHARE = 0.1  # of rows with values that the sample lacks, estimated by values seen once: more is no code
+FREQUENT_SHARE = 0.05  # of the rows: from here on, a value among many others has a bin of its own
+MOST_FREQUENT = 4  # such values of a column; most columns that have any have one, zero
+OWN_WIDTH = 1e-3  # of such a bin, relative to the distance of the next value
+ROUNDING = 0.05  # of a bin's width by which edges may move so that they have few digits
+WHOLE_LIMIT = 2.0**52  # whole numbers beyond this have no halves
+LARGEST = np.finfo(np.float64).max
+HUGE, SHRINK = 1e280, 2.0**-64  # values beyond HUGE are shrunk while edges are computed: their differences overflow
+
+
+def bins_of_rows(
+    rows: NDArray[Any], n_bins: int = 64, *, representative: bool = True, columns: tuple[str, ...] | None = None
+) -> Histograms:
+    """Histograms with up to n_bins bins a column, for data of which these rows are a sample.
+
+    A column with at most n_bins distinct values, which repeat, has a bin around each of them. Others have bins at
+    quantiles of the sample, as many at even steps of asinh, and some beyond its extremes, as far as its tails suggest;
+    a value that many rows share has a bin of its own. Bins reach further if the rows are a stream's first ones, not
+    `representative`.
+
+    >>> operator = bins_of_rows(np.array([[0.0, 1.5], [1.0, 2.5], [0.0, 4.5]]))
+    >>> operator.edges[0], operator.values[0]
+    ((-0.5, 0.5, 1.5), (0.0, 1.0))
+    """
+    table = np.asarray(rows, np.float64)
+    if table.ndim != 2 or not table.size or not np.all(np.isfinite(table)):
+        raise ValueError("bins are chosen from a table of at least one row of finite numbers")
+    n_bins, decades = whole("n_bins", n_bins, 4, MOST_BINS), DECADES if representative else STREAM_DECADES
+    with np.errstate(over="ignore", under="ignore"):
+        found = [_of_column(np.sort(column + 0.0), n_bins, decades) for column in table.T]
+    edges = tuple(tuple(own.tolist()) for own, _ in found)
+    values = tuple(None if own is None else tuple(own.tolist()) for _, own in found)
+    return Histograms(table.shape[1], edges=edges, values=values, columns=columns)
+
+
+def _of_column(column: Double, n_bins: int, decades: int) -> tuple[Double, Double | None]:
+    """Edges, and the value of each bin if the column has few values. The column is sorted."""
+    values, counts = np.unique(column, return_counts=True)
+    seen_once = int(np.sum(counts == 1))
+    if len(values) <= 2 or (len(values) <= n_bins and seen_once <= UNSEEN_SHARE * (len(column) - counts.max())):
+        return _around(values), values
+    factor = SHRINK if max(abs(column[0]), abs(column[-1])) > HUGE else 1.0
+    edges = _spread(factor * column, factor * values, counts, n_bins, decades) / factor
+    edges = np.unique(np.clip(edges, -LARGEST, LARGEST))
+    whole_numbers = max(abs(edges[0]), abs(edges[-1])) < WHOLE_LIMIT and np.array_equal(column, np.rint(column))
+    return (np.unique(np.floor(edges) + 0.5) if whole_numbers else _rounded(edges)), None
+
+
+def _around(values: Double) -> Double:
+    """Edges midway between values, and half the next distance beyond the outermost."""
+    if len(values) == 1:
+        low_margin = high_margin = abs(values[0]) / 2 or 0.5
+    else:
+        low_margin, high_margin = values[1] / 2 - values[0] / 2, values[-1] / 2 - values[-2] / 2
+    middles = values[:-1] / 2 + values[1:] / 2
+    # between neighbours without a number between them, the upper one is the edge: it belongs to the bin above
+    middles = np.where(middles > values[:-1], middles, values[1:])
+    low = max(min(values[0] - low_margin, np.nextafter(values[0], -np.inf)), -LARGEST)
+    high = min(max(values[-1] + high_margin, np.nextafter(values[-1], np.inf)), LARGEST)
+    edges = np.concatenate([[low], middles, [high]])
+    rounded = _rounded(edges)
+    # rounding must not move an edge past a value
+    fits = (rounded[:-1] <= values) & (values < rounded[1:]) if len(rounded) == len(edges) else np.zeros(1, bool)
+    return rounded if np.all(fits) else np.unique(edges)
+
+
+def _spread(column: Double, values: Double, counts: NDArray[np.int64], n_bins: int, decades: int) -> Double:
+    """Edges for a column of many values."""
+    frequent = np.flatnonzero(counts >= max(3.0, FREQUENT_SHARE * len(column)))
+    frequent = frequent[np.argsort(-counts[frequent], kind="stable")][: min(MOST_FREQUENT, n_bins // 8)]
+    rest = column[~np.isin(column, values[frequent])] if len(frequent) else column
+    rest = rest if len(rest) and rest[0] < rest[-1] else column
+    n_tail = max(1, n_bins // 10)
+    inner = max(2, n_bins + 1 - 2 * n_tail - 2 * len(frequent))
+    inside = [np.quantile(rest, np.linspace(0, 1, inner - inner // 2)), _even_in_asinh(rest, inner // 2)]
+    edges = np.concatenate([_low_tail(rest, n_tail, decades), *inside, -_low_tail(-rest[::-1], n_tail, decades)])
+    for v in frequent.tolist():  # a narrow bin around the value, which holds nothing of its neighbours
+        gap = np.min(np.abs(np.delete(values[max(0, v - 1) : v + 2], min(v, 1)) - values[v]))
+        low = values[v] - OWN_WIDTH * gap
+        high = max(values[v] + OWN_WIDTH * gap, np.nextafter(values[v], np.inf))
+        edges = np.append(edges[(edges < low) | (edges > high)], [low, high])
+    return np.unique(edges)
+
+
+def _low_tail(column: Double, n: int, decades: int) -> Double:
+    """Edges below the sample's lowest value, each as many times as far below it as the one before.
+
+    How far values reach when rows are ten times as many is read off the sample: from the tenth lowest to the lowest.
+    """
+    middle = np.median(column)
+    lowest, tenth = middle - column[0], middle - column[min(9, len(column) // 10)]
+    growth = lowest / tenth if tenth > 0 else 1.0
+    reach = float(np.clip(growth**decades, LEAST_REACH, MOST_REACH))
+    extent = max(lowest, 0.1 * (column[-1] - column[0]))
+    return np.asarray(column[0] - extent * np.geomspace(min(1.0, reach - 1) / 8 ** min(n - 1, 2), reach - 1, n))
+
+
+def _even_in_asinh(column: Double, n: int) -> Double:
+    """Edges within the sample's range: even near the median, and ever further apart in long tails."""
+    middle = np.median(column)
+    widths = [np.subtract(*np.quantile(column, [1 - q, q])) / 2 for q in (0.25, 0.1, 0.01, 0.0)]
+    unit = next(width for width in widths if width > 0)
+    low, high = np.arcsinh(np.clip((column[[0, -1]] - middle) / unit, -HUGE, HUGE))
+    return np.asarray(middle + unit * np.sinh(np.linspace(low, high, n + 2)[1:-1]))
+
+
+def _rounded(edges: Double) -> Double:
+    """The same edges with as few digits as leave bins about as they are: JSON forms stay small."""
+    gaps = np.diff(edges)
+    room = ROUNDING * np.minimum(np.append(gaps[0], gaps), np.append(gaps, gaps[-1]))
+    with np.errstate(divide="ignore"):
+        digits = np.ceil(np.log10(np.abs(edges)) - np.log10(room))
+    digits = np.clip(np.where(edges == 0, 1, digits), 1, 17).astype(int)
+    short = [float(f"{edge:.{n - 1}e}") for edge, n in zip(edges.tolist(), digits.tolist(), strict=True)]
+    return np.unique(np.clip(short, -LARGEST, LARGEST)) + 0.0
+
+
+CLUSTERS = ("kmeans", "histograms")
+MOST_COLUMNS_COUNTED = 256  # Histograms of more columns would be larger than all else.
+FREQUENCIES_PER_BROAD = 10  # With as many frequencies for each broad one, those are among them, not added.
+BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE = 160, 60
+MOST_COLUMNS_WITH_MOMENTS = 64  # Covariances of more columns would be larger than all else.
+MOST_COLUMNS_OF_WAVES = 16  # Up to here, frequencies alone may show clusters that noise nearly hides.
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an operator is designed for."""
+
+    n_components: int
+    task: str
+    wave: Wave
+    n_frequencies: int | None
+    seed: int
+    n_rows: int | None = None  # that will be sketched, if it is known
+    subsample: int | str | None = None  # how many frequencies a record contributes to: "auto", or None for all
+    standardize: bool = False
+    n_kept: int | None = None  # rows of the priority sample
+
+    def size(self, n_features: int) -> int:
+        """How many frequencies resolve the components, where there is no noise."""
+        return self.n_frequencies or size_of(self.n_components, n_features, self.task, self.wave)
+
+    def broad(self, n_features: int) -> bool:
+        """Whether frequencies are added that show the whole: not where their number is given."""
+        return self.counted(n_features) and self.task == "kmeans" and self.n_frequencies is None
+
+    def counted(self, n_features: int) -> bool:
+        """Whether histograms pay: for clusters, unless there are very many columns."""
+        return self.task in CLUSTERS and n_features <= MOST_COLUMNS_COUNTED
+
+
+def clusters_resolved(m: int, d: int, wave: Wave) -> int:
+    """For about how many clusters of a sample's columns a design has m frequencies, broad ones among them.
+
+    >>> from sketchlearn.features.waves import wave_from
+    >>> [clusters_resolved(m, 4, wave_from("exponential")) for m in (40, 120 + 75, 600 + 75, 800)]
+    [1, 3, 15, 20]
+    """
+    k = resolved = 1
+    broad = math.ceil(BROAD * times_as_many(wave))
+    while (size := size_of(k, d, "kmeans", wave)) <= m:
+        resolved = k if size + (0 if size >= FREQUENCIES_PER_BROAD * broad else broad) <= m else resolved
+        k += 1
+    return resolved
+
+
+def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) -> Operator:
+    """The operator for records of which only bounds are known."""
+    k, d, box = asked.n_components, len(low), Box(asked, low, high, budget)
+    if budget is None:
+        return box.operator(asked.size(d), shown=True, moments=True)
+    m = asked.n_frequencies or budget.size(k, n_parameters(k, d, asked.task), box.waves)
+    shown = budget.shows(k, box.waves(m))
+    operator = box.operator(m, shown=shown, moments=True)
+    if not budget.shows_moments(operator):
+        operator = box.operator(m, shown=shown, moments=False)
+    hidden = budget.forecast(operator, k).hidden
+    if hidden is not None:
+        warn_caller(hidden, UserWarning)
+    return operator
+
+
+@dataclass(frozen=True)
+class Box:
+    """What is known of records before any is seen: bounds, and what a private release will spend."""
+
+    asked: Asked
+    low: Double
+    high: Double
+    budget: Budget | None
+
+    def waves(self, m: int, broad: int = 0) -> FourierFeatures:
+        """So many frequencies, and some broad ones."""
+        asked, d, reach = self.asked, len(self.low), (self.high - self.low) / 2
+        law = law_of_bounds(reach, asked.n_components, private=self.budget is not None)
+        if broad:
+            law = broadened(law, math.sqrt(d), LENGTHS_IN_BOUNDS, (m, broad))
+        center = plain((self.low + self.high) / 2)
+        return FourierFeatures(d, m + broad, law=law, wave=asked.wave, center=center, seed=asked.seed)
+
+    def operator(self, m: int, *, shown: bool, moments: bool) -> Operator:
+        """Frequencies and, for clusters that noise lets show, what helps to decode them."""
+        d, broad = len(self.low), 0
+        if shown and self.asked.broad(d):
+            pure = self.budget is not None and not self.budget.delta  # each frequency more is more noise on all of them
+            broad = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
+        waves = self.waves(m, broad)
+        if not self.asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
+            return waves
+        parts: list[Operator] = [waves, Histograms.even(self.low, self.high, BINS_IN_BOUNDS)]
+        if moments and 2 <= d <= MOST_COLUMNS_WITH_MOMENTS:
+            reach = plain((self.high - self.low) / 2)
+            parts.append(SecondMoments(d, bound=reach, center=waves.center, outside=CLIP))
+        return concatenate(parts)
+
+
+def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
+    """The operator for records like those of a sample."""
+    rows, d = sampled.rows, sampled.rows.shape[1]
+    some = thinned(rows, MOST_ROWS)
+    if asked.standardize and asked.task not in CLUSTERS:
+        task = either(f"task {asked.task!r}", f"--task {asked.task}")
+        raise InvalidValueError(
+            "is for clusters", f"{task} gives the same result in any units", parameter="standardize"
+        )
+    metric = None  # units of squared errors; mixtures measure in none
+    if asked.task in CLUSTERS:
+        metric = deviations(some) if asked.standardize else np.ones(d)
+    if asked.task == "stable":  # such laws have no variance: rows are pulled in to the range of nine tenths of them
+        some = np.clip(some, *np.quantile(some, [0.05, 0.95], axis=0))
+    summary = summarize(some, asked.n_components, asked.seed, metric)
+    law, m = _law(asked, summary, sampled)
+    notes: dict[str, Any] = {"center": plain(summary.mean), "columns": sampled.columns}
+    if asked.standardize and metric is not None:
+        notes["units"] = plain(metric)
+    if asked.n_kept is not None:
+        lengths = deviations(rows) if metric is None else metric
+        notes["keeping"] = Keeping.designed(rows, asked.n_kept, lengths, asked.seed)
+    if asked.task in CLUSTERS and sampled.representative:
+        notes["outline"] = Outline.of(rows, asked.n_components)
+    few = _touched(asked, sampled, m)
+    waves = FourierFeatures(d, m, law=law, wave=asked.wave, seed=asked.seed, subsample=few, **notes)
+    if not asked.counted(d):
+        return waves
+    bins = bins_of_rows(rows, BINS, representative=sampled.representative, columns=sampled.columns)
+    return concatenate([waves, bins])
+
+
+def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
+    """How many of m frequencies a record touches, None for all: chosen for clusters of many rows, and plain waves."""
+    if isinstance(asked.subsample, int):
+        warn_of_repetitions(sampled.rows, m, asked.n_components, asked.subsample)
+        return asked.subsample
+    if asked.subsample != AUTO:
+        return None
+    if asked.n_rows is None or asked.task not in CLUSTERS or asked.wave.dithered or not sampled.representative:
+        return None
+    return touched(m, asked.n_components, asked.n_rows, distinct_records(sampled.rows, asked.n_rows))
+
+
+def _law(asked: Asked, summary: Summary, sampled: DesignSample) -> tuple[Probed, int]:
+    """The law of the frequencies, and how many there are."""
+    k, d, task, wave = asked.n_components, len(summary.mean), asked.task, asked.wave
+    m = asked.size(d)
+    if not sampled.representative:
+        return law_of_stream(summary), m
+    law = law_of_clusters(summary, k, m, "kmeans" if task in CLUSTERS else task, wave)
+    if task == "histograms":
+        return with_axes(law, sampled.rows, m), m
+    if task.startswith("mixture"):
+        return shaped(law, sampled.rows, k, wave, asked.seed, full=task == "mixture-full"), m
+    if asked.broad(d):
+        more = math.ceil(BROAD * times_as_many(wave))
+        fine = m - more if m >= FREQUENCIES_PER_BROAD * more else m  # a small sketch needs them all
+        shown = fine - min(len(law.probes) * d, fine)  # probes take the place of the first frequencies
+        return broadened(law, summary.width, BROAD_LENGTHS, (max(shown, 1), more)), fine + more
+    return law, m
+
+
+N_DIRECTIONS = 16
+DEVIATIONS_IN_RANGE = 4.0  # of a random sum: one of ten thousand rows in the corners of the bounds lies beyond
+CROSSED_PER_CLUSTER, LEAST_CROSSED = 20, 200  # frequencies times all columns; half as many had 1.045, not 1.03
+MOST_CROSSED_BYTES = 1.5e6
+CROSSED_LENGTHS = (2.0, 64.0)  # of those frequencies, times half the width of the range of a sum
+SUMS_SHARE = 0.65  # of a private release's budget, beside frequencies times columns
+
+
+def sums_in_bounds(
+    asked: Asked, low: Double, high: Double, budget: Budget | None, n_directions: int | None
+) -> Operator:
+    """Frequencies of random sums of all columns, as for rows of so few columns, and some of them times all columns.
+
+    Each sum is of all columns, every one with a sign drawn by chance: distances between rows stay what they were, up to
+    chance (Johnson and Lindenstrauss), so that clusters show in some tens of sums, though nothing is known of them.
+    """
+    d, p, bound = len(low), n_directions or N_DIRECTIONS, (high - low) / 2
+    signs = Stream(asked.seed, "directions").signs(p * d).reshape(p, d)
+    relative = bound / np.max(bound)
+    widest = DEVIATIONS_IN_RANGE * float(np.sqrt(np.sum(relative**2))) * 2.0 ** (VALUE_BITS + DIRECTION_BITS)
+    shift = max(0, math.ceil(math.log2(widest)) - PLACE_BITS)
+    reach = np.full(p, widest * 2.0**-shift)
+    box = {"bound": plain(bound), "center": plain((low + high) / 2), "outside": CLIP}
+    given = {"n_directions": p, "directions": packed(np.rint(2**DIRECTION_BITS * signs * relative), "<i2")}
+
+    def of_sums(operator: Operator) -> SomeDirections:
+        return SomeDirections(d, inner_operator=operator, shift=shift, **given, **box)  # type: ignore[arg-type]
+
+    left = None if budget is None else replace(budget, epsilon=SUMS_SHARE * budget.epsilon)
+    inner = in_bounds(asked, -reach, reach, left)
+    wanted = max(CROSSED_PER_CLUSTER * asked.n_components, LEAST_CROSSED)
+    m = max(asked.n_components, min(wanted, int(MOST_CROSSED_BYTES / (16 * d))))
+    law = LogUniform(*(float(reach[0]) * math.sqrt(p) / length for length in reversed(CROSSED_LENGTHS)))
+    waves = of_sums(FourierFeatures(p, m, law=law, seed=asked.seed))
+    return concatenate([*map(of_sums, inner.side_by_side), CrossFeatures(waves, **box)])  # type: ignore[arg-type]
+
+
+def on_sketch(asked: Asked, sketch: Sketch) -> Operator:
+    """The operator for clusters as wide as a sketch tells, beside what it holds besides frequencies."""
+    target, (_, first) = Target.of(sketch), fourier_part(sketch)
+    if target.one_scale:
+        raise ValueError(
+            "the frequencies of this sketch have one scale, which tells no better one: give design a sketch with many "
+            "scales, of design(bounds=...) or design(sample, representative=False)"
+        )
+    k, d = asked.n_components, target.n_features
+    mean, variances, within = read(target, k)
+    m = asked.size(d)
+    scale = math.sqrt(d * within * coarseness(k, d, m)) / WIDTH_FACTOR  # the reading is too wide on purpose
+    probes = HIGH_PROBES if asked.wave.harmonics() else LOW_PROBES
+    units = np.array(first.law.units) if isinstance(first.law, Probed) else np.ones(d)
+    units *= np.exp(np.mean(np.log(target.unit / units)))  # those of the target differ by chance, too
+    spread = np.sqrt(variances) * target.unit
+    law = Probed(Gaussian(scale), units=plain(units), spread=plain(spread), probes=probes)
+    center = plain(target.origin + mean * target.unit)
+    new: dict[str, Any] = {"n_frequencies": m, "law": law, "wave": asked.wave, "center": center, "seed": asked.seed}
+    # columns, units of errors and rows to be kept stay as they are
+    waves = replace(first, **new, structured=False, subsample=None, keeping=sketch.operator.keeping)
+    parts = (leaf.operator for leaf in sketch.operator.leaves(sketch))
+    others = [part for part in parts if not isinstance(part, FourierFeatures)]
+    return concatenate([waves, *others]) if others else waves

@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.estimators.base.state import DesignSample
+from sketchlearn.inference.distributions import n_parameters
 from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows
 from sketchlearn.rows.sampling import sample as sample_of
 from sketchlearn.rows.source import is_array, source
@@ -38,6 +39,9 @@ MOST_SHAPES = 20  # The JSON form of an operator stays small.
 ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
 COVARIANCE_FLOOR = 1e-6  # of a mixture's component, in the mean variance of the columns
 SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
+SECONDS_PER_PARAMETER = 15e-3  # of an Arm core, for the decoder of a mixture and the search beside it on kept rows
+WORTH = 1.0  # seconds: frequencies say how well a mixture fits, which statistics at a pilot do not
+ROWS_PER_PARAMETER = 10  # of a sample, at least: rows that are left out decide about mixtures of fewer
 
 
 def rows_wanted(task: str, n_components: int = 1) -> int:
@@ -54,6 +58,19 @@ def rows_of_pilot(n_components: int) -> int:
     (50000, 100000)
     """
     return int(np.clip(ROWS_PER_CENTER * n_components, ROWS_OF_PILOT, LARGEST_PILOT))
+
+
+def steps_pay(n_components: int, n_features: int, covariance_type: str, n_sampled: int) -> bool:
+    """Whether a mixture is learned by steps of EM at the mixture of a sample, rather than from frequencies.
+
+    Both read the rows once. Then a decoder takes seconds for hundreds of parameters, and the mixture of a sample tenths
+    of a second: docs/decisions/by-cost.md.
+
+    >>> steps_pay(2, 2, "full", 20_000), steps_pay(10, 10, "diag", 20_000)
+    (False, True)
+    """
+    n = n_parameters(n_components, n_features, covariance_type)
+    return n_sampled >= ROWS_PER_PARAMETER * n and SECONDS_PER_PARAMETER * n > WORTH
 
 
 def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
