@@ -7,9 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import sketchlearn as skl
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
 from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
-from sketchlearn.estimators.number_of_clusters import agreement_of_halves, inertia_curve
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice, agreement_of_halves, inertia_curve
 from sketchlearn.inference.decoders.number_of_components import component_path
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target

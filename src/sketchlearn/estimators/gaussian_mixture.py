@@ -17,6 +17,7 @@ from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.estimators.base.components import (
+    ChosenNumber,
     FittedMixture,
     RowMeanEstimator,
     SketchMixture,
@@ -27,7 +28,6 @@ from sketchlearn.estimators.base.components import (
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, Known, read_array, saved, word
 from sketchlearn.estimators.base.state import DesignSample, FittedState
-from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.column_ranges import extremes
 from sketchlearn.estimators.design.sample_summary import (
@@ -38,7 +38,7 @@ from sketchlearn.estimators.design.sample_summary import (
     steps_pay,
     thinned,
 )
-from sketchlearn.estimators.number_of_clusters import ChosenNumber
+from sketchlearn.estimators.number_of_clusters import ClusterChoice
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.expected_statistics import LARGEST_REACH, ExpectedStatistics, Gaussians
 from sketchlearn.features.families import AUTO, Features, Fourier, former_parameters, frequencies_instead

@@ -12,7 +12,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import counted, printable
 from sketchlearn.core.packages import required
 from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target, fourier_part

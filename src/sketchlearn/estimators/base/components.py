@@ -25,10 +25,10 @@ from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
-from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.design.cells import WIDE, passive_columns
 from sketchlearn.estimators.design.designs import FAMILIES, design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
+from sketchlearn.estimators.number_of_clusters import ClusterChoice, choose_with_rows
 from sketchlearn.features.families import AUTO, Cells, Features, Fourier, checked
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.calibration import WeightedRows
@@ -228,20 +228,61 @@ class DesignedEstimator(ErrorBarredEstimator):
         return operator.with_columns(design_sample.columns)
 
 
+@dataclass(eq=False, repr=False)
+class ChosenNumber(DesignedEstimator):
+    """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
+
+    _: KW_ONLY
+    max_clusters: int = 20
+
+    #: how the number was chosen, a `ClusterChoice`; None where it was given
+    choice_ = model_attribute("choice")
+
+    @property
+    @abstractmethod
+    def _number(self) -> int | str:
+        """The requested number, or "auto"."""
+
+    @property
+    def _chooses(self) -> bool:  # type: ignore[override]
+        return self._number == AUTO
+
+    @property
+    def _n_components(self) -> int:
+        return self.max_clusters if self._chooses else self._number  # type: ignore[return-value]
+
+    def check_parameters(self) -> None:
+        if isinstance(self._number, str) and self._number != AUTO:
+            raise ValueError(
+                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
+            )
+        whole("max_clusters", self.max_clusters)
+        super().check_parameters()
+
+    def _chosen(
+        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
+    ) -> tuple[int, ClusterChoice | None]:
+        """The number of clusters, and how it was chosen."""
+        if not self._chooses:
+            return self._n_components, None
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
+        self._say(" ".join(choice.sentences))
+        return choice.n_clusters, choice
+
+
 def require_rows(status: Status) -> None:
-    """Refuses errors of a result that is neither that of kept rows nor of a mixture that explains the sketch."""
-    if status in (Status.ROWS, Status.ALL_ROWS):
-        return
+    """Refuses errors of a result that is neither that of sampled rows nor of a mixture that explains the sketch."""
     if status is Status.HIDDEN:
         raise UndeterminedError(status.value, status.advice)
-    raise UndeterminedError(
-        "no mixture explains the sketch up to noise, and it keeps no rows that would tell",
-        f"keep some beside it, with {called('design', '...', rows=500)}",
-    )
+    if status not in (Status.ROWS, Status.ALL_ROWS):
+        raise UndeterminedError(
+            "no mixture explains the sketch up to noise, and it has no sample of rows",
+            f"keep some beside it, with {called('design', '...', rows=500)}",
+        )
 
 
 def largest_first(weights: Double) -> NDArray[np.intp]:
-    """The order in which clusters and components are numbered: by their shares, so that 0 is the largest.
+    """The order in which clusters and components are numbered: the largest first.
 
     >>> largest_first(np.array([0.2, 0.5, 0.3])).tolist()
     [1, 2, 0]
@@ -250,12 +291,8 @@ def largest_first(weights: Double) -> NDArray[np.intp]:
 
 
 def _outcome_content(outcome: Outcome) -> Document:
-    return {
-        "squared_residual": float(outcome.cost),
-        "misfit": float(outcome.misfit),
-        "iterations": int(outcome.iterations),
-        "status": outcome.status.name,
-    }
+    figures = {"squared_residual": float(outcome.cost), "misfit": float(outcome.misfit)}
+    return {**figures, "iterations": int(outcome.iterations), "status": outcome.status.name}
 
 
 def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG001
@@ -449,19 +486,18 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return np.concatenate([np.empty((0, len(model.weights))), *map(model.distances, self.row_blocks(X))])
 
 
-def _read_chance(name: str, value: Any, known: Known) -> float:  # noqa: ARG001
-    if not 0 <= number(name, value) <= 1:
-        raise ValueError(f"{name} must be between 0 and 1, not {value}")
-    return float(value)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedMixture(FittedComponents):
     """A mixture, its fit test (about 1 if records come from it) and the p-value, where it is known."""
 
     means: Double = model_array("k", "d")
     fit_test: float = scalar()
-    fit_p_value: float | None = saved(_read_chance, float, optional=True, default=None)
+    fit_p_value: float | None = scalar(optional=True, default=None)
+
+    def check(self) -> None:
+        super().check()
+        if self.fit_p_value is not None and not 0 <= self.fit_p_value <= 1:
+            raise ValueError(f"fit_p_value must be between 0 and 1, not {self.fit_p_value}")
 
     @property
     def centers_of_parts(self) -> Double:

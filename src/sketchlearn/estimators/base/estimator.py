@@ -1,4 +1,4 @@
-"""What the estimators share: rows become a sketch by an operator that suits them, and the sketch becomes a model."""
+"""The base of all estimators: design an operator, sketch rows, and learn a model from the sketch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FLOATS = (np.float64, np.float32)
 
 
 def model_attribute(name: str) -> Any:
-    """An attribute of an estimator that shows a field of what it learned."""
+    """A field of the fitted model as an attribute of the estimator."""
     return property(lambda estimator: getattr(estimator.fitted_model(), name))
 
 
@@ -181,14 +181,14 @@ class SketchEstimator(BaseEstimator):
         return None
 
     def check_parameters(self) -> None:
-        """Refuses parameters that make no sense, before any row is read."""
+        """Validates parameters before reading any data."""
 
     def check_size(self, n_rows: int) -> None:
         """Refuses too few rows."""
 
     @classmethod
     def parameters_of(cls, model: Any) -> Document:  # noqa: ARG003
-        """The parameters that a model tells of: files of earlier versions have no others."""
+        """The parameters that follow from a model: files of earlier versions have no others."""
         return {}
 
     @classmethod
@@ -229,7 +229,6 @@ class SketchEstimator(BaseEstimator):
         return self._learn(self._state_of(sketch), self._generator())
 
     def _state_of(self, sketch: Sketch) -> FittedState:
-        """What a sketch alone says."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
         self.check_parameters()
@@ -238,7 +237,7 @@ class SketchEstimator(BaseEstimator):
         return FittedState(SketchedTable(operator.columns, operator.n_features), sketch.copy())
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:  # noqa: ARG002
-        """Rows to sketch, like those that came before, if some did."""
+        """Rows to sketch; their columns are those of earlier rows, if there are some."""
         return self._plain_rows(X, before)
 
     def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
@@ -253,7 +252,7 @@ class SketchEstimator(BaseEstimator):
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
 
     def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
-        """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
+        """Arrays as scikit-learn checks them, and their columns; the estimator does not change."""
         checked, columns = copy.copy(self), schema_rows.schema_columns(X, self.schema, before)
         known = None if before is None else before.feature_names
         if columns is not None:
@@ -266,11 +265,11 @@ class SketchEstimator(BaseEstimator):
         return found, SketchedTable(names, checked.n_features_in_)
 
     def _most_rows(self, width: int | None) -> int:  # noqa: ARG002
-        """How many rows of so many columns the operator is designed on, where they come from all over the data."""
+        """The largest size of a representative design sample with so many columns."""
         return MOST_ROWS
 
     def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, Any]:
-        """The operator, and what else designing it found that learning needs."""
+        """The operator, and further results of the design that learning needs."""
         return self.design_operator(design_sample, rng), None
 
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
@@ -279,7 +278,7 @@ class SketchEstimator(BaseEstimator):
     def _design_sample_of(
         self, incoming: IncomingRows, rng: np.random.Generator
     ) -> tuple[DesignSample, SketchedTable, Source]:
-        """Some of the rows, to design an operator on; their table; and all rows, those of a stream not yet counted."""
+        """The design sample, the table, and all rows, of which those of a stream are not yet counted."""
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
         most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
         if everything is not None:
@@ -296,7 +295,7 @@ class SketchEstimator(BaseEstimator):
         return DesignSample(some, representative, *known), table, rows
 
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
-        """The sketch of all rows, which are read once; those of a stream are all counted."""
+        """The sketch of all rows, which are read once."""
         design_sample, table, rows = self._design_sample_of(incoming, rng)
         operator, notes = self._designed(design_sample, rng)
         del design_sample  # a sample of many columns is large
@@ -317,7 +316,6 @@ class SketchEstimator(BaseEstimator):
             ) from None
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
-        """The sketch of rows that stay on other machines."""
         if isinstance(self.schema, str):
             raise ValueError(
                 'schema="auto" needs rows, and these are on other machines: give schema=skl.schema(sample), of a data '
@@ -347,7 +345,7 @@ class SketchEstimator(BaseEstimator):
         return table
 
     def _learn(self, state: FittedState, rng: np.random.Generator, incoming: IncomingRows | None = None) -> Self:
-        """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
+        """Takes over a sketch and its model together: an error before leaves the estimator as it was."""
         return self._become(self._after_learning(replace(state, model=self._learned(state, rng)), incoming))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
@@ -355,15 +353,15 @@ class SketchEstimator(BaseEstimator):
             return self.learn_from_state(state, rng)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
-        """The model of a sketch and of what else is known of its rows."""
+        """The model of a sketch and of rows given with it."""
         return self.learn_from_sketch(state.sketch, rng)
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:  # noqa: ARG002
-        """The state without rows that were given beside a sketch; clusters have more to say of rows that came."""
+        """The state without rows that were given beside a sketch; subclasses add results on the incoming rows."""
         return replace(state, given_rows=None)
 
     def _become(self, state: FittedState) -> Self:
-        """Takes over all that is known: the one place that changes it."""
+        """Replaces the fitted state, here alone."""
         self.__dict__.pop("feature_names_in_", None)
         if (names := state.table.feature_names) is not None:
             self.feature_names_in_ = np.array(names, object)
@@ -391,7 +389,7 @@ class SketchEstimator(BaseEstimator):
         return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
 
     def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
-        """A stream with more rows: the first ones are kept until there are enough to design the operator on."""
+        """A stream with more rows: the first ones are stored until they suffice to design the operator."""
         table, begin, state = incoming.table, () if before is None else before.first_rows, None
         weights = incoming.rows.weights
         for block in incoming.rows.blocks(None if before is None else before.table.width):
@@ -403,18 +401,17 @@ class SketchEstimator(BaseEstimator):
             if sum(part.n_records for part in begin) >= MOST_ROWS:
                 state = replace(self._sketch_first_rows(FittedState(table, None, begin)), first_rows=())
         if not begin:
-            raise ValueError("there are no rows: the first ones tell how many columns there are")
+            raise ValueError("there are no rows: the first ones determine the number of columns")
         return state or FittedState(table, None, begin)
 
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
-        """The first rows of a stream, sketched."""
         rows, table = FirstRows.together(state.first_rows), state.table
         design_sample = DesignSample(rows.first(MOST_ROWS), False, table.columns, None, table.targets)
         operator, notes = self._designed(design_sample, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
 
     def _sketched_state(self) -> FittedState:
-        """What is known, with a sketch of all rows so far."""
+        """The state, with a sketch of all rows so far."""
         if self._state is None or not self._state.has_rows:
             why = "was loaded, and model files hold no sketch: give the sketch that it was learned from"
             if self._state is None or self._state.model is None:
@@ -444,7 +441,7 @@ class SketchEstimator(BaseEstimator):
 
     @property
     def privacy_(self) -> Ledger | None:
-        """What all that was learned from has spent, if it is private; parameters of the estimator count as public."""
+        """The privacy budget spent on the data, if they are private; parameters of the estimator count as public."""
         return (self._state or self._sketched_state()).ledger
 
     @property
@@ -489,7 +486,7 @@ class SketchEstimator(BaseEstimator):
         return to_document(MODEL, MODEL_VERSION, {"type": task, **self.model_facts(), **content})
 
     def model_facts(self) -> Document:
-        """What every model file says, of whatever task."""
+        """The fields of every model file, whatever its task."""
         columns = self.columns_
         check_names("a column", columns or ())  # a file with such names could not be read again
         check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
@@ -503,16 +500,18 @@ class SketchEstimator(BaseEstimator):
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
 
     def certainty_facts(self) -> Document:
-        """What a model file says of how sure the model is."""
+        """The fields on the errors of a model."""
         return {}
 
     def with_model(self, model: Any, facts: Document) -> Self:
-        """Takes over what a file says: a model, and the facts of all model files."""
+        """Takes over the model of a file, and the fields of every model file."""
         given = facts["columns"]
         columns = check_columns(Schema.from_json(given) if isinstance(given, dict) else given, facts["n_features"])
         check_names("a column", columns or ())
         privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
-        table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
+        table, n_records = SketchedTable(columns, facts["n_features"]), facts["n_records"]
+        if isinstance(n_records, bool) or not isinstance(n_records, int | float) or not 0 <= n_records < 2**80:
+            raise ValueError(f"n_records must be a number of records, not {shortened(n_records)}")
         if "parameters" in facts:  # files that were written before have none
             take_parameters(self, facts["parameters"])
         if self.schema is None and isinstance(columns, SchemaColumns):
@@ -598,9 +597,3 @@ class ErrorBarredEstimator(SketchEstimator):
 
     def certainty_facts(self) -> Document:
         return {**super().certainty_facts(), "error_bars": self.error_bars().to_json()}
-
-
-def _count(number: Any) -> int | float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
-        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
-    return number

@@ -102,8 +102,8 @@ def arrays(*shape: str) -> Any:
     return saved(read, lambda several: [one.tolist() for one in several])
 
 
-def scalar() -> Any:
-    return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
+def scalar(**more: Any) -> Any:
+    return saved(lambda name, value, known: number(name, value), float, **more)  # noqa: ARG005
 
 
 def integer(least: int, most: str | int) -> Any:

@@ -19,6 +19,7 @@ from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
     SAMPLED_PER_COMPONENT,
+    ChosenNumber,
     FittedComponents,
     NearestClusters,
     RowMeanEstimator,
@@ -30,7 +31,6 @@ from sketchlearn.estimators.base.components import (
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, flag, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
-from sketchlearn.estimators.cluster_choice import ClusterChoice
 from sketchlearn.estimators.clusters.of_fourier import (
     MOST_ERROR_OF_NOISE,
     RELEASE_MORE,
@@ -46,7 +46,7 @@ from sketchlearn.estimators.clusters.of_fourier import (
 from sketchlearn.estimators.design.cells import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.estimators.design.column_ranges import extremes
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, thinned
-from sketchlearn.estimators.number_of_clusters import ChosenNumber
+from sketchlearn.estimators.number_of_clusters import ClusterChoice
 from sketchlearn.features import families
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.families import AUTO, Fourier, former_parameters

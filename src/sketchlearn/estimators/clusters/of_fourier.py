@@ -541,7 +541,8 @@ class SketchOfSums:
         centers = np.clip(centers, self.middle - box, self.middle + box)
         density = Mixture(Dirac(), found.shares, centers, np.zeros((len(centers), 0)))
         outcome, doubts = replace(found.outcome, mixture=density), found.doubts
-        if self._filled(points) < LEAST_FILLED:
+        variance = _squares(points, points.weights @ points.rows) * self._per_column
+        if float(np.sqrt(variance / np.mean(np.square(box)))) < LEAST_FILLED:
             doubts += (BOUNDS_TOO_WIDE,)
         if self._added_error(points, found) > MOST_ADDED_ERROR:
             doubts += (UNCERTAIN_MEANS,)
@@ -575,11 +576,6 @@ class SketchOfSums:
     def _per_column(self) -> float:
         """The variance of a column, for one of all sums together: random sums keep the total, up to their unit."""
         return 1 / float(np.sum(self.map.projection**2))
-
-    def _filled(self, points: WeightedRows) -> float:
-        """The deviation of the columns over their bounds."""
-        variance = _squares(points, points.weights @ points.rows) * self._per_column
-        return float(np.sqrt(variance / np.mean(np.square(self.map.bound))))
 
     def _added_error(self, points: WeightedRows, found: Decoded) -> float:
         """By what part of itself errors of the means make the squared error larger, as both halves of the waves tell.

@@ -56,7 +56,7 @@ PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as tha
 
 @dataclass(frozen=True)
 class CellsAsked:
-    """What cells are designed for."""
+    """A request for cells."""
 
     n_components: int
     n_directions: int | None  # None: held-out rows choose it; 0: the columns themselves
@@ -75,12 +75,12 @@ class CellsAsked:
 
 
 def directions_for(columns: Any, n_directions: int | str | None) -> int | str | None:
-    """The directions that are asked for; None, which means all columns, for the numbers of a schema if none are."""
+    """The requested directions; None, which means all columns, for a schema without a request."""
     return None if isinstance(columns, SchemaColumns) and n_directions == AUTO else n_directions
 
 
 def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
-    """Positions of the numbers that columns become which are named, or given by position; none for None.
+    """Positions of the numbers of columns that are given by name or position.
 
     >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
     ((1,), (2,))
@@ -106,7 +106,7 @@ def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) ->
     if len(set(which)) < len(which):
         raise InvalidValueError(f"name a column twice: {shortened(wanted)}", parameter="profile_columns")
     if len(which) == width:
-        raise ValueError("all columns are profile columns: leave some to cluster on")
+        raise ValueError("all columns are profile columns: leave some for the clusters")
     return tuple(sorted(which))
 
 
@@ -114,7 +114,7 @@ def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     """The operator for records like those of a sample."""
     if asked.n_directions == 0:
         return _cells_in_columns(asked, sampled)
-    rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
+    rows = thinned(sampled.rows, MOST_ROWS)  # in single precision, as double would need much memory
     n, d = sampled.rows.shape
     units = deviations(rows.astype(np.float64)) if asked.standardize else np.ones(d)
     mean = rows.mean(axis=0, dtype=np.float64)
@@ -157,7 +157,7 @@ def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
 
 
 def _cells_in_columns(asked: CellsAsked, sampled: DesignSample) -> CellSums:
-    """Cells at the k-means of a sample, in the columns themselves, two for each cluster."""
+    """Cells at the k-means of a sample, in the columns, two for each cluster."""
     frame, rng = SampleFrame.of(sampled, standardize=asked.standardize), np.random.default_rng(asked.seed)
     n, d = sampled.rows.shape
     size = float(np.max(frame.bound / frame.units))
@@ -172,7 +172,7 @@ def _cells_in_columns(asked: CellsAsked, sampled: DesignSample) -> CellSums:
 
 @dataclass(frozen=True)
 class SampleFrame:
-    """How cells in the columns themselves see a sample: from its mean, in units of errors, up to a bound."""
+    """A sample as cells in the columns see it: relative to its mean, in units of errors, up to a bound."""
 
     sampled: DesignSample
     units: Double
@@ -182,7 +182,6 @@ class SampleFrame:
 
     @classmethod
     def of(cls, sampled: DesignSample, *, standardize: bool) -> SampleFrame:
-        """The frame of a sample, whose bound leaves room for rows beyond it."""
         rows = sampled.rows
         units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(rows.shape[1])
         center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
@@ -193,12 +192,11 @@ class SampleFrame:
 
     @cached_property
     def rows(self) -> Double:
-        """The rows of the sample, in units of errors."""
         rows = np.subtract(self.sampled.rows, self.center, dtype=np.float64)
         return rows if np.all(self.units == 1) else np.divide(rows, self.units, out=rows)
 
     def cells_at(self, points: Double, radius: float | None = None) -> CellSums:
-        """The operator of cells around points, as they are seen from the center in units of errors."""
+        """The operator of cells around points, relative to the center and in units of errors."""
         operator = CellSums.at_points(
             points,
             bound=self.bound,
@@ -212,7 +210,7 @@ class SampleFrame:
 
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
-    """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
+    """The number of cells, and whether there is room for squares of each column, which errors need."""
     k = asked.n_components
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
     fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
@@ -226,7 +224,7 @@ def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bo
 
 
 def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normalize: bool) -> Single:
-    """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
+    """Rows less the center, in units of errors, or divided by their lengths; in blocks, as they are many."""
     seen = np.empty(rows.shape, np.float32)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         block: Double = (rows[first : first + ROWS_AT_ONCE] - center) / units
@@ -240,23 +238,22 @@ def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normali
 def _places_of(
     rows: NDArray[Any], center: Double, units: Double, directions: Single, counted: Any, *, normalize: bool
 ) -> Single:
-    """Where more rows than directions are chosen on lie in those; some at a time, as they are many."""
+    """Coordinates of rows in directions; in blocks, as they are many."""
     blocks = np.array_split(rows, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE))
     seen = (_as_errors_see(block, center, units, normalize=normalize)[:, counted] for block in blocks)
     return np.concatenate([block @ directions.T for block in seen])
 
 
 def _cell_means(cells: NDArray[Any], rows: NDArray[Any]) -> tuple[Single, Double]:
-    """The mean of the rows of each cell, and their number."""
     sizes = np.bincount(cells).astype(np.float64)
     inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
     return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
 
 
 def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
-    """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
+    """The mean squared distance of other rows than those of the sample from the mean of their cell.
 
-    A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
+    Rows of the sample lie nearer to their own means, by 1 / n in a cell of n rows, and others farther by as much.
     """
     means, sizes = _cell_means(cells, rows)
     own, n, fitted = 0.0, len(rows), np.sum(sizes > 0)
@@ -272,9 +269,9 @@ def _most_covarying(n_cells: int) -> int:
 
 
 def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
-    """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
+    """The size of each cell, and the covariance of other rows than the sample's about its mean; "" for few rows.
 
-    That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
+    The covariance of a cell is shrunk towards that of all, with the weight of as many rows as there are directions.
     """
     q = min(places.shape[1], _most_covarying(n_cells))
     places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
@@ -314,7 +311,7 @@ def principal_directions(
 
 
 def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Generator) -> int:
-    """How many of the first directions tell clusters apart: cells of one half are asked for rows of the other."""
+    """The number of directions that distinguish clusters, by the cost of cells of one half for rows of the other."""
     n, most = places.shape
     mixed = rng.permutation(n)
     known, other = mixed[: n // 2], mixed[n // 2 :]
@@ -336,11 +333,11 @@ def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Gener
 
 
 def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) -> Single:
-    """Points of cells that suit the sample: the centers of its k-means, each split in two, and again.
+    """Points of cells for a sample: the centers of its k-means, each split in two, and again.
 
-    Points of a cluster lie close to its center, so that cells end where clusters do, or at planes through the center,
-    across the axes along which the cluster is long. The cells of a cluster, joined again, have the means of
-    another step of k-means, over all records: on images of digits that was worth more than many finer cells.
+    The points of a cluster lie close to its center, so that the borders of cells are those of clusters, and planes
+    through the center across the cluster's long axes. The cells of a cluster, joined again, have the means of another
+    step of k-means over all records: on images of digits that was worth more than many finer cells.
     """
     centers = np.unique(kmeans(places, k, rng).astype(np.float32), axis=0)
     labels, found = nearest(places, centers)[0], []
@@ -358,7 +355,7 @@ def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) 
 
 
 def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
-    """Directions as whole numbers, by how many bits projections are shifted, and the steps of a place of 1."""
+    """Directions as whole numbers, the number of bits by which projections are shifted, and steps per unit."""
     largest = float(np.max(np.abs(directions)))
     scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
     # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many
@@ -372,7 +369,7 @@ MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
 
 
 def in_directions(sampled: DesignSample, directions: Single, units: Double) -> SomeDirections:
-    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
+    """Second moments of coordinates in directions (p, d), of rows less the sample's mean, in units."""
     rows, (p, d) = sampled.rows, directions.shape
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = (rows - center) / units

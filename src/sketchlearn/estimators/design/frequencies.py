@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,11 +69,12 @@ class Budget:
     neighbors: str
 
     def size(self, n_components: int, n_parameters: int, waves_of: Callable[[int], FourierFeatures]) -> int:
-        """How many frequencies: under pure epsilon the noise on each grows with their number, with delta > 0 hardly.
+        """The number of frequencies.
 
-        The error grows with it, too, but a search needs some frequencies per parameter, and more are a safeguard. With
-        delta > 0 the error does not depend on the size: the noise on a mean grows with its root. (Under `subsample` it
-        grows with the size itself; designs have none.)
+        Under pure epsilon, the noise on each grows with their number, and so does the error; but a search needs some
+        frequencies per parameter, and more are a safeguard. With delta > 0, the error does not depend on their number,
+        as the noise on a mean grows with its root. (Under `subsample` it grows with the number itself; designs have
+        none.)
         """
         if self.delta:
             return MOST_FREQUENCIES * n_parameters
@@ -90,7 +91,7 @@ class Budget:
         return min(max(affordable, preferred, fewest), most)
 
     def shows(self, n_components: int, waves: FourierFeatures) -> bool:
-        """Whether clusters show so well in these frequencies that a share of the budget can be spared for histograms.
+        """Whether clusters show so well in these frequencies that histograms are worth their share of the budget.
 
         Under pure epsilon that share costs most where clusters barely show: k = d = 10, epsilon n = 10^4 went from an
         RSSE of 1.135 to 1.7.
@@ -100,7 +101,7 @@ class Budget:
     def shows_moments(self, operator: Operator) -> bool:
         """Whether the second moments of this operator are worth their share of the budget."""
         if not self.delta:
-            return False  # pure epsilon counts each number
+            return False  # Pure epsilon counts each number.
         parts = zip(operator.side_by_side, self.forecast(operator).parts, strict=True)
         return all(
             found.mean_deviation <= MOST_MOMENT_NOISE for part, found in parts if isinstance(part, SecondMoments)
@@ -121,15 +122,7 @@ class Budget:
         return ERROR_FACTOR * part.noise_over_signal**2 / (part.numbers * slope)
 
     def forecast(self, operator: Operator, n_components: int | None = None) -> Forecast:
-        """The noise that a release of this operator's sketches will have."""
-        return forecast(
-            operator,
-            n_rows=self.n_rows,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbors=self.neighbors,
-            n_components=n_components,
-        )
+        return forecast(operator, n_components=n_components, **asdict(self))
 
 
 def lengths(n_components: int, n_features: int) -> tuple[float, float]:
@@ -139,7 +132,7 @@ def lengths(n_components: int, n_features: int) -> tuple[float, float]:
 
 
 def budget_of(bounds: Any, n_rows: int | None, epsilon: float | None, delta: float, neighbors: str) -> Budget | None:
-    """What a private release will spend; None if no epsilon is given."""
+    """The budget of a private release; None if no epsilon is given."""
     if epsilon is None:
         if delta or neighbors != ADD_REMOVE or (n_rows is not None and bounds is not None):
             given = "delta and neighbors" if bounds is None else f"{Parameter('n_rows')}, delta and neighbors"
@@ -176,7 +169,7 @@ def size_of(k: int, d: int, task: str, wave: Wave) -> int:
 
 
 def times_as_many(wave: Wave) -> float:
-    """How many times as many frequencies a wave needs as the exponential."""
+    """How many times as many frequencies as the exponential a nonlinearity needs."""
     return 1.0 if not wave.dithered else 1.25 if wave.complex else 2.0
 
 
@@ -187,7 +180,7 @@ def n_parameters(k: int, d: int, task: str) -> int:
 
 
 def law_of_clusters(summary: Summary, k: int, m: int, task: str, wave: Wave) -> Probed:
-    """Frequencies that resolve the sample's clusters, after probes along the axes."""
+    """The distribution of frequencies that resolve the sample's clusters, after probes along the axes."""
     d = len(summary.mean)
     probes = HIGH_PROBES if wave.harmonics() else LOW_PROBES
     if task == "kmeans":
@@ -203,13 +196,13 @@ def law_of_clusters(summary: Summary, k: int, m: int, task: str, wave: Wave) -> 
 
 
 def broadened(law: Probed, width: float, lengths: tuple[float, float], shares: tuple[int, int]) -> Probed:
-    """The law with a share of frequencies that show the whole of data so wide; lengths are in radians per width."""
+    """The distribution with a share of low frequencies for data of this width; lengths are in radians per width."""
     waves = LogUniform(width / lengths[1], width / lengths[0])
     return replace(law, law=Mixture((law.law, waves), shares=shares))
 
 
 def shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bool) -> Probed:
-    """The law with a share of frequencies in the metric of the sample's clusters, at several distances from them."""
+    """The distribution with a share of frequencies in the metric of the sample's clusters, at several scales."""
     shapes = cluster_shapes(rows / np.array(law.units), k, seed, full=full)
     if not shapes:
         return law
@@ -220,14 +213,14 @@ def shaped(law: Probed, rows: Double, k: int, wave: Wave, seed: int, *, full: bo
 
 
 def with_axes(law: Probed, rows: Double, m: int) -> Probed:
-    """The law with a share of frequencies on regular grids along the axes, whose periods are wider than the sample."""
+    """The distribution with a share of frequencies on grids along the axes, with periods wider than the sample."""
     reach = np.maximum(np.max(np.abs(rows - rows.mean(axis=0)), axis=0), np.array(law.spread))
     n = max(1, int(AXES_SHARE * m / rows.shape[1]))
     return replace(law, spread=plain(HALF_PERIOD * reach / np.pi), probes=tuple(float(i) for i in range(1, n + 1)))
 
 
 def law_of_stream(summary: Summary) -> Probed:
-    """Frequencies of all lengths, for records that may be unlike the first rows."""
+    """Frequencies of all lengths, for records that may differ from the first rows."""
     probes = tuple(float(r) for r in np.geomspace(0.6 / STREAM_SPREAD_FACTOR, 1.2, 6))
     widest = summary.width * STREAM_SPREAD_FACTOR
     law = LogUniform(0.8 * math.sqrt(summary.cost), max(widest, 2 * math.sqrt(summary.cost * len(summary.mean))))
@@ -235,7 +228,7 @@ def law_of_stream(summary: Summary) -> Probed:
 
 
 def law_of_bounds(reach: Double, k: int, *, private: bool) -> Probed:
-    """Frequencies of all lengths between those that show the whole of the bounds and those that resolve clusters."""
+    """Frequencies of all lengths, from the width of the bounds to that of clusters."""
     root = math.sqrt(len(reach))
     shortest, longest = lengths(k, len(reach))
     law = LogUniform(root / longest, root / (shortest if private else SHORTEST))
@@ -244,7 +237,6 @@ def law_of_bounds(reach: Double, k: int, *, private: bool) -> Probed:
 
 
 def plain(values: Double) -> tuple[float, ...]:
-    """The numbers as a tuple, as values keep them."""
     return tuple(values.tolist())
 
 
@@ -257,7 +249,7 @@ UNSEEN_PAIRS = 3.0  # of equal rows that a sample may have missed: less likely t
 
 
 def touched(n_frequencies: int, n_components: int, n_rows: int, n_distinct: float) -> int | None:
-    """The fewest frequencies that a record may touch, in groups of the same size; None where it must be all of them.
+    """The fewest frequencies that a record may contribute to, in groups of one size; None if it must be all of them.
 
     >>> [touched(1000, 10, n, n) for n in (10**5, 3 * 10**5, 10**6, 10**7)]
     [None, 200, 50, 25]
@@ -271,20 +263,21 @@ def touched(n_frequencies: int, n_components: int, n_rows: int, n_distinct: floa
 
 
 def warn_of_repetitions(rows: Double, n_frequencies: int, n_components: int, subsample: int) -> None:
-    """Warns where records of a sample repeat so often that a given number of frequencies makes clusters worse."""
+    """Warns if records repeat so often that a given subsample of frequencies makes clusters worse."""
     distinct = distinct_records(rows, unseen=0.0)
     if EXCESS_PER_CLUSTER * n_components * (n_frequencies / subsample - 1) / distinct > MOST_WARNED_EXCESS:
         warn_caller(
-            f"the rows repeat as often as if they were drawn from about {in_digits(distinct, 2)} different ones, and "
-            "equal rows contribute to the same frequencies: "
-            f"with {Parameter('subsample', subsample)} clusters are less exact; leave it out"
+            f"the rows repeat as often as draws from about {in_digits(distinct, 2)} different ones, and equal rows "
+            f"contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less exact; "
+            "leave it out"
         )
 
 
 def distinct_records(rows: Double, n_rows: float = math.inf, unseen: float = UNSEEN_PAIRS) -> float:
-    """How many distinct records n_rows count as, at least, if they are like those of a random sample.
+    """The effective number of distinct records among n_rows, at least, if they are like those of a random sample.
 
-    That is 1 / (1 / n_rows + p), p the chance of two rows of the sample to be equal, were there `unseen` pairs more.
+    That is 1 / (1 / n_rows + p), where p is the probability that two rows of the sample are equal, with `unseen` more
+    pairs of equal rows.
 
     >>> rows = np.random.default_rng(0).standard_normal((5000, 2))
     >>> round(distinct_records(rows, 10**6)), round(distinct_records(rows.round(), 10**6))
@@ -312,7 +305,7 @@ HUGE, SHRINK = 1e280, 2.0**-64  # values beyond HUGE are shrunk while edges are 
 def bins_of_rows(
     rows: NDArray[Any], n_bins: int = 64, *, representative: bool = True, columns: tuple[str, ...] | None = None
 ) -> Histograms:
-    """Histograms with up to n_bins bins a column, for data of which these rows are a sample.
+    """Histograms with up to n_bins bins per column, for data of which these rows are a sample.
 
     A column with at most n_bins distinct values, which repeat, has a bin around each of them. Others have bins at
     quantiles of the sample, as many at even steps of asinh, and some beyond its extremes, as far as its tails suggest;
@@ -406,7 +399,7 @@ def _even_in_asinh(column: Double, n: int) -> Double:
 
 
 def _rounded(edges: Double) -> Double:
-    """The same edges with as few digits as leave bins about as they are: JSON forms stay small."""
+    """The edges with as few digits as leave bins about as they are, so that JSON forms stay small."""
     gaps = np.diff(edges)
     room = ROUNDING * np.minimum(np.append(gaps[0], gaps), np.append(gaps, gaps[-1]))
     with np.errstate(divide="ignore"):
@@ -426,7 +419,7 @@ MOST_COLUMNS_OF_WAVES = 16  # Up to here, frequencies alone may show clusters th
 
 @dataclass(frozen=True)
 class Asked:
-    """What an operator is designed for."""
+    """The clusters or mixture components that an operator is designed for."""
 
     n_components: int
     task: str
@@ -439,20 +432,20 @@ class Asked:
     n_kept: int | None = None  # rows of the priority sample
 
     def size(self, n_features: int) -> int:
-        """How many frequencies resolve the components, where there is no noise."""
+        """The number of frequencies that resolve the components without noise."""
         return self.n_frequencies or size_of(self.n_components, n_features, self.task, self.wave)
 
     def broad(self, n_features: int) -> bool:
-        """Whether frequencies are added that show the whole: not where their number is given."""
+        """Whether low frequencies are added: not if the number is given."""
         return self.counted(n_features) and self.task == "kmeans" and self.n_frequencies is None
 
     def counted(self, n_features: int) -> bool:
-        """Whether histograms pay: for clusters, unless there are very many columns."""
+        """Whether histograms are added: for clusters, unless there are very many columns."""
         return self.task in CLUSTERS and n_features <= MOST_COLUMNS_COUNTED
 
 
 def clusters_resolved(m: int, d: int, wave: Wave) -> int:
-    """For about how many clusters of a sample's columns a design has m frequencies, broad ones among them.
+    """The number of clusters for which a design has about m frequencies, broad ones included.
 
     >>> from sketchlearn.features.waves import wave_from
     >>> [clusters_resolved(m, 4, wave_from("exponential")) for m in (40, 120 + 75, 600 + 75, 800)]
@@ -467,53 +460,38 @@ def clusters_resolved(m: int, d: int, wave: Wave) -> int:
 
 
 def in_bounds(asked: Asked, low: Double, high: Double, budget: Budget | None) -> Operator:
-    """The operator for records of which only bounds are known."""
-    k, d, box = asked.n_components, len(low), Box(asked, low, high, budget)
-    if budget is None:
-        return box.operator(asked.size(d), shown=True, moments=True)
-    m = asked.n_frequencies or budget.size(k, n_parameters(k, d, asked.task), box.waves)
-    shown = budget.shows(k, box.waves(m))
-    operator = box.operator(m, shown=shown, moments=True)
-    if not budget.shows_moments(operator):
-        operator = box.operator(m, shown=shown, moments=False)
-    hidden = budget.forecast(operator, k).hidden
-    if hidden is not None:
-        warn_caller(hidden, UserWarning)
-    return operator
+    """The operator for records of which only bounds are known, and perhaps the budget of a private release."""
+    k, d, reach, center = asked.n_components, len(low), plain((high - low) / 2), plain((low + high) / 2)
 
-
-@dataclass(frozen=True)
-class Box:
-    """What is known of records before any is seen: bounds, and what a private release will spend."""
-
-    asked: Asked
-    low: Double
-    high: Double
-    budget: Budget | None
-
-    def waves(self, m: int, broad: int = 0) -> FourierFeatures:
-        """So many frequencies, and some broad ones."""
-        asked, d, reach = self.asked, len(self.low), (self.high - self.low) / 2
-        law = law_of_bounds(reach, asked.n_components, private=self.budget is not None)
+    def waves(m: int, broad: int = 0) -> FourierFeatures:
+        law = law_of_bounds((high - low) / 2, k, private=budget is not None)
         if broad:
             law = broadened(law, math.sqrt(d), LENGTHS_IN_BOUNDS, (m, broad))
-        center = plain((self.low + self.high) / 2)
         return FourierFeatures(d, m + broad, law=law, wave=asked.wave, center=center, seed=asked.seed)
 
-    def operator(self, m: int, *, shown: bool, moments: bool) -> Operator:
-        """Frequencies and, for clusters that noise lets show, what helps to decode them."""
-        d, broad = len(self.low), 0
-        if shown and self.asked.broad(d):
-            pure = self.budget is not None and not self.budget.delta  # each frequency more is more noise on all of them
+    def operator(m: int, *, shown: bool, moments: bool) -> Operator:
+        """Frequencies and, for clusters that show through the noise, what helps to decode them."""
+        broad = 0
+        if shown and asked.broad(d):
+            pure = budget is not None and not budget.delta  # Each frequency more is more noise on all of them.
             broad = min(BROAD_UNDER_PURE_NOISE, m) if pure else BROAD_IN_BOUNDS
-        waves = self.waves(m, broad)
-        if not self.asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
-            return waves
-        parts: list[Operator] = [waves, Histograms.even(self.low, self.high, BINS_IN_BOUNDS)]
+        if not asked.counted(d) or not (shown or d > MOST_COLUMNS_OF_WAVES):
+            return waves(m, broad)
+        parts: list[Operator] = [waves(m, broad), Histograms.even(low, high, BINS_IN_BOUNDS)]
         if moments and 2 <= d <= MOST_COLUMNS_WITH_MOMENTS:
-            reach = plain((self.high - self.low) / 2)
-            parts.append(SecondMoments(d, bound=reach, center=waves.center, outside=CLIP))
+            parts.append(SecondMoments(d, bound=reach, center=center, outside=CLIP))
         return concatenate(parts)
+
+    if budget is None:
+        return operator(asked.size(d), shown=True, moments=True)
+    m = asked.n_frequencies or budget.size(k, n_parameters(k, d, asked.task), waves)
+    shown = budget.shows(k, waves(m))
+    designed = operator(m, shown=shown, moments=True)
+    if not budget.shows_moments(designed):
+        designed = operator(m, shown=shown, moments=False)
+    if (hidden := budget.forecast(designed, k).hidden) is not None:
+        warn_caller(hidden, UserWarning)
+    return designed
 
 
 def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
@@ -549,7 +527,7 @@ def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
 
 
 def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
-    """How many of m frequencies a record touches, None for all: chosen for clusters of many rows, and plain waves."""
+    """How many of m frequencies a record contributes to, None for all."""
     if isinstance(asked.subsample, int):
         warn_of_repetitions(sampled.rows, m, asked.n_components, asked.subsample)
         return asked.subsample
@@ -561,7 +539,7 @@ def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
 
 
 def _law(asked: Asked, summary: Summary, sampled: DesignSample) -> tuple[Probed, int]:
-    """The law of the frequencies, and how many there are."""
+    """The distribution of the frequencies, and their number."""
     k, d, task, wave = asked.n_components, len(summary.mean), asked.task, asked.wave
     m = asked.size(d)
     if not sampled.representative:
@@ -590,10 +568,10 @@ SUMS_SHARE = 0.65  # of a private release's budget, beside frequencies times col
 def sums_in_bounds(
     asked: Asked, low: Double, high: Double, budget: Budget | None, n_directions: int | None
 ) -> Operator:
-    """Frequencies of random sums of all columns, as for rows of so few columns, and some of them times all columns.
+    """Frequencies of random projections, as for rows of few columns, and products of some of them with all columns.
 
-    Each sum is of all columns, every one with a sign drawn by chance: distances between rows stay what they were, up to
-    chance (Johnson and Lindenstrauss), so that clusters show in some tens of sums, though nothing is known of them.
+    Each projection is the sum of all columns with random signs, which approximately preserves distances (Johnson and
+    Lindenstrauss), so that clusters show in some tens of projections though nothing is known of them.
     """
     d, p, bound = len(low), n_directions or N_DIRECTIONS, (high - low) / 2
     signs = Stream(asked.seed, "directions").signs(p * d).reshape(p, d)
@@ -617,12 +595,12 @@ def sums_in_bounds(
 
 
 def on_sketch(asked: Asked, sketch: Sketch) -> Operator:
-    """The operator for clusters as wide as a sketch tells, beside what it holds besides frequencies."""
+    """The operator for clusters of the width estimated from a sketch, with its other parts."""
     target, (_, first) = Target.of(sketch), fourier_part(sketch)
     if target.one_scale:
         raise ValueError(
-            "the frequencies of this sketch have one scale, which tells no better one: give design a sketch with many "
-            "scales, of design(bounds=...) or design(sample, representative=False)"
+            "the frequencies of this sketch have one scale, from which no better one can be estimated: give design a "
+            "sketch with many scales, of design(bounds=...) or design(sample, representative=False)"
         )
     k, d = asked.n_components, target.n_features
     mean, variances, within = read(target, k)

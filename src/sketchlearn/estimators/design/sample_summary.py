@@ -1,4 +1,4 @@
-"""What a small sample tells about the data: where they lie, how far they spread, how wide clusters are."""
+"""Summaries of a small sample: location, spread, and the width of clusters."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ ROWS_PER_PARAMETER = 10  # of a sample, at least: rows that are left out decide 
 
 
 def rows_wanted(task: str, n_components: int = 1) -> int:
-    """How many rows a design for the task looks at, where there are as many."""
+    """The largest number of rows that a design for the task uses."""
     if task.startswith("mixture"):
         return MOST_ROWS_FOR_SHAPES
     return min(max(MOST_ROWS, ROWS_PER_CLUSTER * n_components), MOST_ROWS_FOR_SHAPES)
 
 
 def rows_of_pilot(n_components: int) -> int:
-    """How many rows the k-means of a sample looks at, where there are as many.
+    """The largest number of rows that the k-means of a sample uses.
 
     >>> rows_of_pilot(8), rows_of_pilot(1000)
     (50000, 100000)
@@ -79,18 +79,18 @@ def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
 
 
 def room(design_sample: DesignSample) -> float:
-    """How many times as far from the center as the rows of a sample others may lie."""
+    """How many times as far from the center as those of a sample rows may lie."""
     return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
 
 
 def deviations(rows: Double) -> Double:
-    """The standard deviation of each column; a typical one, where a column never changes."""
+    """The standard deviation of each column; a typical one for constant columns."""
     return _floored(rows.std(axis=0), rows.mean(axis=0))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of a sample: per column the mean, the spread and a unit; in those units, the cost of a row."""
+    """The mean, spread and unit of each column, and, in those units, the cost of a row."""
 
     mean: Double
     spread: Double
@@ -101,12 +101,11 @@ class Summary:
 
     @property
     def width(self) -> float:
-        """Deviation of all rows, in units."""
         return math.sqrt(float(np.sum((self.spread / self.units) ** 2)))
 
 
 def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
-    """Measures the clusters that k-means finds in the sample, in the units given or in those where they show best."""
+    """Measures the clusters of k-means in the sample, in given units or in those in which they are clearest."""
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
@@ -119,7 +118,7 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
         clusters = Partition.of(rows, k, units, floor, seed)
     squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
-    # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
+    # If clusters are points: as if the distances between them were five times their width, at least.
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
@@ -128,15 +127,15 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
 
 @dataclass(frozen=True)
 class Partition:
-    """Clusters of a sample, and what is left of its rows without their cluster's mean."""
+    """Clusters of a sample, and its rows less the mean of their cluster."""
 
     labels: NDArray[Any]
     left: Double
-    within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
+    within: Double  # deviation of rows from their cluster's center, column by column, at least the floor
 
     @classmethod
     def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
-        """By k-means, with columns measured in units; deviations below the floor are not believed."""
+        """By k-means, with columns measured in units; deviations are at least the floor."""
         scaled, rng = KMeansOfRows(rows / units), np.random.default_rng(seed % 2**32)
         runs = [scaled.lloyd(scaled.starts(k, rng), TOLERANCE) for _ in range(STARTS)]
         centers = min(runs, key=lambda run: run[1])[0]
@@ -145,17 +144,17 @@ class Partition:
         return cls(labels, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
     def gain(self, spread: Double) -> float:
-        """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
+        """The gain in log-likelihood over one Gaussian, in nats per row; it does not depend on the units."""
         shares = np.bincount(self.labels) / len(self.labels)
         shares = shares[shares > 0]
         return float(np.sum(np.log(spread / self.within)) + shares @ np.log(shares))
 
 
 def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -> tuple[Double, Partition]:
-    """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
+    """Units of the columns, and clusters: one unit if spreads are similar, otherwise spreads are limited to a range.
 
-    That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
-    other units, in which they have about the same deviation in all columns, those are the units.
+    That range keeps columns of noise small beside columns that matter to k-means. If clusters are clearer in units in
+    which they have about the same deviation in all columns, those are the units.
     """
     plain = Partition.of(rows, k, np.ones_like(spread), floor, seed)
     typical = np.exp(np.mean(np.log(spread)))
@@ -172,17 +171,16 @@ def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -
 
 
 def _typical(squared: Double, d: int) -> float:
-    """The mean that squared distances would have if they were chi-squared, from their median: outliers do not count."""
+    """A mean of squared distances that is robust to outliers: from their median, as if they were chi-squared."""
     return float(np.median(squared) / (1 - 2 / (9 * d)) ** 3)
 
 
 def _changing(spread: Double, mean: Double) -> NDArray[np.bool_]:
-    """Which columns change by more than rounding."""
     return np.asarray(spread > ROUNDING * np.abs(mean))
 
 
 def _floored(spread: Double, mean: Double) -> Double:
-    """Spreads where columns that never change, up to rounding, get a typical one."""
+    """Spreads; a typical one for columns that are constant up to rounding."""
     alive = _changing(spread, mean)
     if not np.any(alive):
         return np.ones_like(spread)
