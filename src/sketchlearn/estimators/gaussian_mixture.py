@@ -17,9 +17,7 @@ from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.estimators.base.components import (
-    ChosenNumber,
     FittedMixture,
-    RowMeanEstimator,
     SketchMixture,
     StepEstimator,
     largest_first,
@@ -427,7 +425,7 @@ class FittedGaussians(FittedMixture):
 
 @former_parameters
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
+class SketchGaussianMixture(StepEstimator, SketchMixture):
     """A mixture of Gaussians, from rows or from a sketch alone.
 
     Parameters

@@ -228,48 +228,6 @@ class DesignedEstimator(ErrorBarredEstimator):
         return operator.with_columns(design_sample.columns)
 
 
-@dataclass(eq=False, repr=False)
-class ChosenNumber(DesignedEstimator):
-    """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
-
-    _: KW_ONLY
-    max_clusters: int = 20
-
-    #: how the number was chosen, a `ClusterChoice`; None where it was given
-    choice_ = model_attribute("choice")
-
-    @property
-    @abstractmethod
-    def _number(self) -> int | str:
-        """The requested number, or "auto"."""
-
-    @property
-    def _chooses(self) -> bool:  # type: ignore[override]
-        return self._number == AUTO
-
-    @property
-    def _n_components(self) -> int:
-        return self.max_clusters if self._chooses else self._number  # type: ignore[return-value]
-
-    def check_parameters(self) -> None:
-        if isinstance(self._number, str) and self._number != AUTO:
-            raise ValueError(
-                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
-            )
-        whole("max_clusters", self.max_clusters)
-        super().check_parameters()
-
-    def _chosen(
-        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
-    ) -> tuple[int, ClusterChoice | None]:
-        """The number of clusters, and how it was chosen."""
-        if not self._chooses:
-            return self._n_components, None
-        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
-        self._say(" ".join(choice.sentences))
-        return choice.n_clusters, choice
-
-
 def require_rows(status: Status) -> None:
     """Refuses errors of a result that is neither that of sampled rows nor of a mixture that explains the sketch."""
     if status is Status.HIDDEN:
@@ -346,96 +304,6 @@ class FittedComponents(FittedModel):
     def check(self) -> None:
         if np.any(self.weights < 0) or not math.isclose(float(self.weights.sum()), 1.0, rel_tol=1e-3):
             raise ValueError("weights must not be negative and must sum to 1")
-
-
-@dataclass(eq=False, repr=False)
-class StepEstimator(DesignedEstimator):
-    """An estimator whose passes over the rows are steps of its algorithm: never worse than the pilot."""
-
-    _: KW_ONLY
-    n_passes: int | str = AUTO
-
-    #: passes over rows in memory, at most
-    most_passes = 100
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
-            whole("n_passes", self.n_passes)
-
-    @abstractmethod
-    def step_of(self, sketch: Sketch) -> Any:
-        """The step that a sketch determines exactly; None for sketches of other features, or with noise.
-
-        It has `cost`, what is minimized, after the step at most; `gain`, by how much the step lowered it, and
-        `gain_in_words`, after "The last pass"; `n_parts`, the clusters or components with records; `settled`, whether
-        another step would gain less than is worth a pass; `still`, whether nothing moves any more; `doubts` of records
-        that are unlike the pilot's sample; and `next_operator()`, for the step after this one.
-        """
-
-    @abstractmethod
-    def model_of_step(self, step: Any, state: FittedState) -> Any:
-        """The model after a step; the one before is in the state."""
-
-    def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
-        """The step, so that further passes start at the model of the state."""
-        return step
-
-    def rival_of(self, step: Any, state: FittedState) -> Operator | None:  # noqa: ARG002
-        """The operator at another start, if sampled rows show some that the pilot's sample lacked."""
-        return None
-
-    def has_little_to_gain(self, step: Any, state: FittedState, incoming: IncomingRows) -> bool:  # noqa: ARG002
-        """Whether some of the rows show that another pass is not worth its time."""
-        return False
-
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        if (found := self.step_of(state.sketch)) is not None:
-            step = self.at_model(found, state)
-            if incoming is not None:
-                state, step = self._further_passes(state, step, incoming)
-            for doubt in step.doubts:
-                warn_caller(doubt, ConvergenceWarning)
-        return super()._after_learning(state, incoming)
-
-    def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
-        """More steps, a pass over the rows each."""
-        auto = self.n_passes == AUTO
-        most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
-        if most == 1:
-            return state, step
-        if not incoming.replayable:
-            raise ValueError("these rows can only be read once: leave out n_passes")
-        if (rival := self.rival_of(step, state)) is not None:
-            most -= 1
-            if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
-                state, step = other
-        if auto and not (step.still or step.settled) and self.has_little_to_gain(step, state, incoming):
-            return state, step
-        for _ in range(most - 1):
-            if step.still or (auto and step.settled):
-                break
-            if (after := self._pass_at(step.next_operator(), state, incoming)) is None:
-                break
-            state, step = after
-        return state, step
-
-    def _pass_at(
-        self, operator: Operator, state: FittedState, incoming: IncomingRows
-    ) -> tuple[FittedState, Any] | None:
-        """The state and the step after a pass by an operator; None where a center is nearest to no record."""
-        self._say("another pass over the rows")
-        plain = operator.without_keeping()
-        if incoming.frame is not None:
-            sketch = engines.sketch(incoming.frame, plain, device=self.device)
-        else:
-            sketch = self._sketched(plain, incoming.rows, incoming.table)
-        sketch = replace(sketch, operator=operator, kept=state.sketch.kept)  # the priority sample stays the same
-        step = self.step_of(sketch)
-        if step is None or step.n_parts < len(state.model.weights):
-            return None
-        state = replace(state, sketch=sketch)
-        return replace(state, model=self.model_of_step(step, state)), step
 
 
 def array_blocks(rows: Any) -> Iterable[NDArray[Any]]:
@@ -574,12 +442,131 @@ NEVER_MEASURED = "a model file of an earlier version does not have it: learn the
 
 
 @dataclass(eq=False, repr=False)
-class RowMeanEstimator(DesignedEstimator):
-    """An estimator with the mean cost, or log-likelihood, of all sketched rows.
+class StepEstimator(DesignedEstimator):
+    """An estimator whose passes over the rows are steps of its algorithm: never worse than the pilot.
 
-    It is computed from the rows, if they were in memory; from a sample of rows and the sketch's means of features; or
+    It estimates the number of clusters or components, if it is "auto", and has the mean cost, or log-likelihood, of all
+    sketched rows: from the rows, if they were in memory; from a sample of rows and the sketch's means of features; or
     from the sketch alone, if the fitted density explains it.
     """
+
+    _: KW_ONLY
+    max_clusters: int = 20
+    n_passes: int | str = AUTO
+
+    #: passes over rows in memory, at most
+    most_passes = 100
+    #: how the number was chosen, a `ClusterChoice`; None where it was given
+    choice_ = model_attribute("choice")
+
+    @property
+    @abstractmethod
+    def _number(self) -> int | str:
+        """The requested number, or "auto"."""
+
+    @property
+    def _chooses(self) -> bool:  # type: ignore[override]
+        return self._number == AUTO
+
+    @property
+    def _n_components(self) -> int:
+        return self.max_clusters if self._chooses else self._number  # type: ignore[return-value]
+
+    def check_parameters(self) -> None:
+        if isinstance(self._number, str) and self._number != AUTO:
+            raise ValueError(
+                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
+            )
+        whole("max_clusters", self.max_clusters)
+        super().check_parameters()
+        if self.n_passes != AUTO:
+            whole("n_passes", self.n_passes)
+
+    def _chosen(
+        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
+    ) -> tuple[int, ClusterChoice | None]:
+        """The number of clusters, and how it was chosen."""
+        if not self._chooses:
+            return self._n_components, None
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
+        self._say(" ".join(choice.sentences))
+        return choice.n_clusters, choice
+
+    @abstractmethod
+    def step_of(self, sketch: Sketch) -> Any:
+        """The step that a sketch determines exactly; None for sketches of other features, or with noise.
+
+        It has `cost`, what is minimized, after the step at most; `gain`, by how much the step lowered it, and
+        `gain_in_words`, after "The last pass"; `n_parts`, the clusters or components with records; `settled`, whether
+        another step would gain less than is worth a pass; `still`, whether nothing moves any more; `doubts` of records
+        that are unlike the pilot's sample; and `next_operator()`, for the step after this one.
+        """
+
+    @abstractmethod
+    def model_of_step(self, step: Any, state: FittedState) -> Any:
+        """The model after a step; the one before is in the state."""
+
+    def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
+        """The step, so that further passes start at the model of the state."""
+        return step
+
+    def rival_of(self, step: Any, state: FittedState) -> Operator | None:  # noqa: ARG002
+        """The operator at another start, if sampled rows show some that the pilot's sample lacked."""
+        return None
+
+    def has_little_to_gain(self, step: Any, state: FittedState, incoming: IncomingRows) -> bool:  # noqa: ARG002
+        """Whether some of the rows show that another pass is not worth its time."""
+        return False
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        if (found := self.step_of(state.sketch)) is not None:
+            step = self.at_model(found, state)
+            if incoming is not None:
+                state, step = self._further_passes(state, step, incoming)
+            for doubt in step.doubts:
+                warn_caller(doubt, ConvergenceWarning)
+        if state.given_rows is not None:  # They are used once more before they are dropped.
+            state = replace(state, row_mean=self._find_row_mean(state))
+        return super()._after_learning(state, incoming)
+
+    def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
+        """More steps, a pass over the rows each."""
+        auto = self.n_passes == AUTO
+        most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
+        if most == 1:
+            return state, step
+        if not incoming.replayable:
+            raise ValueError("these rows can only be read once: leave out n_passes")
+        if (rival := self.rival_of(step, state)) is not None:
+            most -= 1
+            if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
+                state, step = other
+        if auto and not (step.still or step.settled) and self.has_little_to_gain(step, state, incoming):
+            return state, step
+        for _ in range(most - 1):
+            if step.still or (auto and step.settled):
+                break
+            if (after := self._pass_at(step.next_operator(), state, incoming)) is None:
+                break
+            state, step = after
+        return state, step
+
+    def _pass_at(
+        self, operator: Operator, state: FittedState, incoming: IncomingRows
+    ) -> tuple[FittedState, Any] | None:
+        """The state and the step after a pass by an operator; None where a center is nearest to no record."""
+        self._say("another pass over the rows")
+        plain = operator.without_keeping()
+        if incoming.frame is not None:
+            sketch = engines.sketch(incoming.frame, plain, device=self.device)
+        else:
+            sketch = self._sketched(plain, incoming.rows, incoming.table)
+        sketch = replace(sketch, operator=operator, kept=state.sketch.kept)  # the priority sample stays the same
+        step = self.step_of(sketch)
+        if step is None or step.n_parts < len(state.model.weights):
+            return None
+        state = replace(state, sketch=sketch)
+        return replace(state, model=self.model_of_step(step, state)), step
 
     @abstractmethod
     def row_values(self, model: Any, rows: Double) -> Double:
@@ -623,11 +610,6 @@ class RowMeanEstimator(DesignedEstimator):
         if number is None:
             warn_caller(f"{name} is not reported: {self.row_mean().withheld}")
         return number
-
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        if state.given_rows is not None:
-            state = replace(state, row_mean=self._find_row_mean(state))
-        return super()._after_learning(state, incoming)
 
     def _find_row_mean(self, state: FittedState) -> RowMean:
         with one_blas_thread():

@@ -19,10 +19,8 @@ from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
     SAMPLED_PER_COMPONENT,
-    ChosenNumber,
     FittedComponents,
     NearestClusters,
-    RowMeanEstimator,
     StepEstimator,
     array_blocks,
     largest_first,
@@ -189,7 +187,7 @@ class CellStep:
 
     @cached_property
     def too_close(self) -> bool:
-        """Whether float32 does not tell which point is nearest."""
+        """Whether float32 cannot resolve which point is nearest."""
         return self.cells.too_close(self.points if self.centers is None else self.centers)
 
     @property
@@ -228,7 +226,7 @@ def step_of_cells(cells: Cells, loss: SquaredLoss) -> CellStep | None:
 
 
 def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
-    """The best clusters of cells, as points of their weight: those of k-medians, with what lies within the cells."""
+    """The best clusters of cells, as weighted points; k-medians take the spread within cells into account."""
     cells.require(k)
     if k == len(cells) and (step := step_of_cells(cells, loss)) is not None:
         return clusters_of_step(step)
@@ -241,7 +239,8 @@ def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Ge
         doubts += (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
     members = Members(nearest(cells.scaled, centers)[0], cells.shares, k)
     squares = cells.squares if cells.squares.ndim > 1 else None
-    lifted = _in_all_columns(centers * cells.units, cells.counted, members, cells.means)
+    lifted = members.means(cells.means)  # of passive columns
+    lifted[:, cells.counted] = centers * cells.units
     return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
 
 
@@ -255,30 +254,22 @@ def clusters_of_step(step: CellStep) -> Decoded:
 def clusters_of_all_rows(
     operator: CellSums, rows: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator
 ) -> Decoded:
-    """Those of all records, where they are so few that a sketch keeps them beside its cells."""
+    """Clusters of all records, if they are so few that the sample has all."""
     counted, every = operator.counted, rows.rows
     own = every.rows[:, counted]
     sample = RowSample(replace(every, rows=own), rows.units[counted], True)
     centers, _ = clusters_of_rows(sample, k, loss, rng)
     labels = nearest(sample.scaled(own), sample.scaled(centers))[0]
     members = Members(labels, every.weights / every.weights.sum(), k)
-    lifted = _in_all_columns(centers, counted, members, every.rows)
-    return _decoded(lifted, members, every.rows, np.zeros_like(every.rows), Status.ALL_ROWS, ())
-
-
-def _in_all_columns(centers: Double, counted: NDArray[np.intp], members: Members, points: Double) -> Double:
-    """Centers with the means of passive columns."""
-    if len(counted) == points.shape[1]:
-        return centers
-    lifted = members.means(points)
+    lifted = members.means(every.rows)  # of passive columns
     lifted[:, counted] = centers
-    return lifted
+    return _decoded(lifted, members, every.rows, np.zeros_like(every.rows), Status.ALL_ROWS, ())
 
 
 def _decoded(
     centers: Double, members: Members, points: Double, squares: Double | None, status: Status, doubts: tuple[str, ...]
 ) -> Decoded:
-    """Clusters, with the variances of their records where squares within points are known column by column."""
+    """Clusters, with the variances of their records if squares within points are known by column."""
     shares = members.sizes
     density = Mixture(Dirac(), shares, centers, np.zeros((len(centers), 0)))
     if squares is not None:
@@ -288,18 +279,15 @@ def _decoded(
 
 
 def _medians(cells: Cells, centers: Double) -> Double:
-    """Weiszfeld's steps, in units. A record lies from a point as far as the root of its cell's mean square says."""
+    """Weiszfeld's steps, in units, with root mean square distances of the records of each cell."""
     within, middle = cells.within, cells.shares @ cells.scaled
     rows, found = cells.scaled - middle, centers - middle
     tiny = 1e-12 * max(float(cells.shares @ np.sum(rows * rows, axis=1)), 1e-300)
     for _ in range(ROUNDS):
         labels, squares = nearest(rows, found)
         squares += within
-        pull = cells.shares / np.sqrt(squares + tiny)
-        pulls = np.bincount(labels, pull, minlength=len(found))
-        moved = np.zeros_like(found)
-        np.add.at(moved, labels, pull[:, None] * rows)
-        moved = np.where(pulls[:, None] > 0, moved / np.maximum(pulls, 1e-300)[:, None], found)
+        pulls = Members(labels, cells.shares / np.sqrt(squares + tiny), len(found))
+        moved = np.where(pulls.sizes[:, None] > 0, pulls.means(rows), found)
         change = float(np.max(np.sum((moved - found) ** 2, axis=1)))
         found = moved
         if change <= STILL * tiny * 1e12:
@@ -323,7 +311,7 @@ SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by 
 
 @former_parameters
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimator):
+class SketchKMeans(NearestClusters, StepEstimator):
     """k-means of rows, or from a sketch alone.
 
     From rows: the k-means of a sample, then one exact step of Lloyd's algorithm on all rows per pass. From a sketch of

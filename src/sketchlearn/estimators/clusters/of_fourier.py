@@ -120,7 +120,7 @@ class Task:
 
     @property
     def many_records(self) -> bool:
-        """Whether there are so many records that not any mixture explains their sketch."""
+        """Whether there are enough records that not every mixture explains their sketch."""
         return float(self.sketch.count) >= RECORDS_PER_PARAMETER * self.k * (self.problem.target.n_features + 1)
 
     @cached_property
@@ -136,7 +136,6 @@ class Task:
         return [Column(np.array(e), s, None if v is None else np.array(v), noise) for e, s, v in each]
 
     def risk(self, sample: RowSample, centers: Double) -> float:
-        """The mean loss of a sample's rows."""
         losses = self.loss.losses(sample.scaled_rows().rows, sample.scaled(centers))
         return float(sample.rows.weights @ losses)
 
@@ -167,7 +166,8 @@ def reduced_in_units(
 def mixture_clusters(task: Task, decoder: Decoder) -> Decoded:
     """Those of a mixture that a decoder fits to the sketch."""
     problem = cleaned(task.problem, decoder, task.rng, task.progress)
-    return _of_density(task, *fit_density(problem, decoder, task.rng, task.progress))
+    density, outcome = fit_density(problem, decoder, task.rng, task.progress)
+    return _of_mixture(task, outcome, density)
 
 
 def point_clusters(task: Task, decoder: Decoder) -> Decoded:
@@ -179,9 +179,9 @@ def point_clusters(task: Task, decoder: Decoder) -> Decoded:
 
 
 def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
-    """The better of two kinds: clusters of atoms, which assume no law, and those of a mixture.
+    """The better of two: clusters of support points, for any distribution, and those of a mixture.
 
-    Both are judged by what they leave of the sketch; a mixture of a private sketch by whether it explains all of it.
+    Both are compared by their residuals; a mixture of a private sketch must explain it.
     """
     if not task.columns:
         return _without_columns(task, decoder)
@@ -214,7 +214,7 @@ def clusters_of_sketch(task: Task, decoder: Decoder) -> Decoded:
 
 
 def _without_columns(task: Task, decoder: Decoder) -> Decoded:
-    """Clusters of a sketch without histograms: of a mixture, or of draws from one that leave much less of it."""
+    """Clusters of a sketch without histograms: of a mixture, or of draws from one with much smaller residuals."""
     found = _judgeable(task, mixture_clusters(task, decoder))
     if not task.private or found.outcome.status not in (Status.REFINED, Status.STALLED):
         return found
@@ -226,11 +226,11 @@ def _without_columns(task: Task, decoder: Decoder) -> Decoded:
 
 
 def _better(task: Task, found: Decoded, atoms: SupportPoints, centers: Double, left: Callable[[], float]) -> bool:
-    """Whether a mixture is taken instead of atoms with these centers, which leave so much of the sketch.
+    """Whether a mixture is better than support points with these centers, whose residual is `left()`.
 
-    One that explains the sketch is, if its centers are as good for the atoms: atoms that leave less follow sampling
-    noise, too. Otherwise what is left is a poor judge: atoms that explain the sketch are taken, unless a mixture leaves
-    much less of it, or leaves less and has centers that are nearly as good for the atoms.
+    One that explains the sketch is, if its centers are as good for the support points: smaller residuals of those fit
+    sampling noise, too. Otherwise the residual is a poor criterion: support points that explain the sketch are taken,
+    unless the mixture's residual is much smaller, or smaller with centers that are nearly as good for them.
     """
     sample = RowSample(atoms.points, task.units)
     risk, explained = task.risk(sample, centers), found.outcome.status is Status.EXPLAINED
@@ -247,7 +247,7 @@ def _better(task: Task, found: Decoded, atoms: SupportPoints, centers: Double, l
 
 
 def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: float) -> bool:
-    """Whether a mixture that explains a private sketch's waves, as many do, explains its histograms, too, and more."""
+    """Whether a mixture that explains the waves of a private sketch, as many do, explains its histograms, too."""
     rows = RowSample(WeightedRows.of(antithetic_sample(found.density, ATOMS, task.rng)), task.units)
     if histogram_residual(task.columns, rows.rows, float(task.sketch.count)) > MOST_HISTOGRAM_MISFIT:
         return False
@@ -255,14 +255,14 @@ def _better_in_noise(task: Task, found: Decoded, relative_left: float, risk: flo
 
 
 def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
-    """Clusters of rows that agree with the sketch; or those of a mixture that explains it, if they are better."""
+    """Clusters of rows calibrated to the sketch; or those of a mixture that explains it, if they are better."""
     if sample.complete:
         return _of_points(task, sample, Status.ALL_ROWS)
     own = rough_centers(sample, task.k, task.rng)
     near = mixture_near(task.problem, sample, own)
     points = cache(lambda: _with_atoms(task, replace(sample, rows=calibrated(task.sketch, [sample.rows], task.rng)[0])))
     if near.status is Status.EXPLAINED:
-        found = _of_mixture(task, _efficient(task, near))
+        found = _of_mixture(task, near)
         if knows_more(task.sketch, sample):
             if are_within_sampling_error(sample, found.centers, own, task.loss):
                 return found
@@ -274,14 +274,14 @@ def clusters_with_rows(task: Task, sample: RowSample) -> Decoded:
 
 
 def are_few(n_rows: int, sketch: Sketch) -> bool:
-    """Whether so many rows of a sketch are joined by atoms, if it has those."""
+    """Whether so few rows are combined with support points."""
     return n_rows < min(ENOUGH_ROWS, float(sketch.count) * ENOUGH_SHARE)
 
 
 def _with_atoms(task: Task, sample: RowSample) -> RowSample:
-    """Few rows of many, joined by atoms of the same weight: the random errors of both average out.
+    """Few rows, combined with support points of the same weight: the random errors of both average out.
 
-    Where a share c of the records was kept, such as far from the center, rows have the share (1 + c) / 2.
+    Where rows have the inclusion probability c, which is large far from the center, they have the share (1 + c) / 2.
     """
     few = are_few(len(sample.rows), task.sketch)
     atoms = _atoms(task) if few and task.columns and not task.private else None
@@ -298,11 +298,12 @@ def _with_atoms(task: Task, sample: RowSample) -> RowSample:
 def _explained(
     task: Task, atoms: SupportPoints, centers: Double, left: Callable[[], float], decoder: Decoder
 ) -> tuple[Decoded | None, RowSample | None]:
-    """Clusters of a mixture of a private sketch, or that may explain an exact one; None where that is hopeless.
+    """Clusters of a mixture of a private sketch, or of one that explains an exact sketch; None without such a mixture.
 
-    Without noise it is looked for near the atoms' centers: first there alone, and then by a few steps of the decoder's
-    search. Its whole search, which takes longer, is for sketches that atoms explain less well. A mixture that does not
-    explain the sketch, but leaves much less of it than atoms, joins them: the second.
+    Without noise, the search starts at the centers of the support points: first there alone, then with a few steps of
+    the decoder. The decoder's whole search, which takes longer, is for sketches that support points do not explain. If
+    a mixture does not explain the sketch, but has much smaller residuals, its draws are added to the support points:
+    the second result.
     """
     if task.private:
         return mixture_clusters(task, decoder), None
@@ -311,7 +312,7 @@ def _explained(
     sample = RowSample(atoms.points, task.units)
     near = mixture_near(task.problem, sample, centers)
     if near.status is Status.EXPLAINED:
-        return _of_mixture(task, _efficient(task, near)), None
+        return _of_mixture(task, near), None
     if not atoms.explain:
         return mixture_clusters(task, decoder), None
     if near.misfit > MISFIT_WORTH_A_SEARCH and _left_by_mixture(task, near.mixture) > left():
@@ -319,7 +320,7 @@ def _explained(
     problem = task.problem.without_harmonics(near.mixture)
     density, outcome = continued_density(problem, decoder, near, task.rng, task.progress)
     if outcome.status is Status.EXPLAINED:
-        return _of_density(task, density, outcome), None
+        return _of_mixture(task, outcome, density), None
     if _left_by_mixture(task, outcome.mixture) > MUCH_LESS_LEFT_RATIO * left():
         return None, None
     draws = antithetic_sample(density, len(atoms.points), task.rng)
@@ -339,7 +340,7 @@ def _atoms(task: Task) -> SupportPoints:
 
 
 def _efficient(task: Task, outcome: Outcome) -> Outcome:
-    """The outcome with a mixture that follows the sketch with the least errors, where one is known to explain it."""
+    """The outcome with the mixture of least variance, if a mixture is known to explain the sketch."""
     mixture, found = outcome.mixture, None
     determined = len(mixture) <= task.k and task.many_records and not mixture.model.tied
     if determined and outcome.status is Status.EXPLAINED:
@@ -351,9 +352,9 @@ def _efficient(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) -> SupportPoints | None:
-    """Atoms drawn from a density of many components, where a private sketch shows much that a mixture leaves.
+    """Support points drawn from a density of many components, for a private sketch that a mixture does not explain.
 
-    None, if that leaves hardly less of the sketch than what is known so far.
+    None, if their residual is hardly smaller than `left`.
     """
     if outcome.status is Status.HIDDEN or outcome.misfit < MISFIT_WORTH_DRAWS:
         return None
@@ -366,15 +367,12 @@ def _drawn_atoms(task: Task, outcome: Outcome, left: float, decoder: Decoder) ->
     return atoms if _left_by_atoms(task, atoms) + followed <= DRAWS_LEFT_RATIO * left else None
 
 
-def _of_density(task: Task, density: Mixture, outcome: Outcome) -> Decoded:
-    """Clusters of a density and the outcome that it is of, or of a more efficient one."""
+def _of_mixture(task: Task, outcome: Outcome, density: Mixture | None = None) -> Decoded:
+    """Clusters of an outcome's density, or of a more efficient mixture."""
     better = _efficient(task, outcome)
-    return Decoded(*task.reduced(density), density, outcome) if better is outcome else _of_mixture(task, better)
-
-
-def _of_mixture(task: Task, outcome: Outcome) -> Decoded:
-    density = task.problem.in_data_units(outcome.mixture.heavy())
-    return Decoded(*task.reduced(density), density, outcome)
+    if density is None or better is not outcome:
+        density = task.problem.in_data_units(better.mixture.heavy())
+    return Decoded(*task.reduced(density), density, better)
 
 
 def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:
@@ -410,19 +408,19 @@ def _keep_rows() -> str:
 
 
 def _doubts_of_atoms(task: Task, atoms: SupportPoints, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
-    """What to say of clusters that may be far from the best; `beyond` tells how much lies beyond the design."""
+    """Warnings of clusters that may be far from the best; `beyond` is the share of the risk beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
     remedy = RELEASE_MORE if task.private else _keep_rows()
     doubts = []
     if not atoms.explain:
-        doubts.append(f"clusters may be poor, as the sketch says little of how columns depend on each other: {remedy}")
+        doubts.append(f"clusters may be poor, as the sketch has little information on dependent columns: {remedy}")
     if beyond > MOST_RISK_BEYOND and not task.private:  # noise alone puts some there
         doubts.append(f"{BEYOND}: design on a sample that reaches further, or on wider bounds")
     if least < max(LEAST_RECORDS, LEAST_SHARE * count) and not task.private:
         doubts.append(
-            f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to be placed well by a "
-            f"sketch alone: {remedy}, or ask for fewer clusters"
+            f"a cluster has only about {max(least, 1):,.0f} of {count:,.0f} records, too few to estimate its center "
+            f"from a sketch alone: {remedy}, or ask for fewer clusters"
         )
     return tuple(doubts)
 
@@ -433,7 +431,7 @@ def _doubts_of_noise(task: Task) -> tuple[str, ...]:
 
 
 def _judgeable(task: Task, found: Decoded) -> Decoded:
-    """The clusters of a mixture, with doubts where noise hides them or any mixture explains so few records."""
+    """The clusters of a mixture, with doubts if noise hides them or any mixture explains so few records."""
     outcome = found.outcome
     if outcome.status is Status.HIDDEN:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
@@ -444,41 +442,40 @@ def _judgeable(task: Task, found: Decoded) -> Decoded:
         return replace(found, doubts=_doubts_of_noise(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
-        f"{counted(round(n), 'record')} cannot tell {counted(task.k, 'cluster')} in {counted(d, 'column')} from a "
-        f"sketch alone: keep rows beside it with {called('design', '...', rows=500)}, give some with "
-        f"{either('sample=rows', '--sample FILE')}, or ask for fewer clusters"
+        f"a sketch of {counted(round(n), 'record')} alone cannot determine {counted(task.k, 'cluster')} in "
+        f"{counted(d, 'column')}: {_keep_rows()}, or ask for fewer clusters"
     )
     return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))
 
 
 def _doubts_of_rows(task: Task, sample: RowSample, found: Decoded) -> tuple[str, ...]:
-    """What to say of clusters of given rows, which may miss what is rare and far away."""
+    """Warnings of clusters of given rows, which may miss rare and distant records."""
     remedy = f"give more rows, or keep some with {called('design', '...', rows=500)}"
     rows, doubts = sample.scaled_rows(), []
     sizes = np.bincount(nearest(rows.rows, sample.scaled(found.centers))[0], minlength=task.k)
     if sizes.min() < LEAST_SAMPLE_ROWS:
-        doubts.append(f"a cluster rests on {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
+        doubts.append(f"a cluster has only {sizes.min()} of the {len(rows):,} rows of the sample: {remedy}")
     if task.columns and _risk_beyond(task, task.risk(sample, found.centers)) > MOST_RISK_BEYOND:
         doubts.append(f"{BEYOND}: {remedy}")
     away = rows.weights * np.sum((rows.rows - rows.weights @ rows.rows) ** 2, axis=1)
     share = float(np.sum(np.sort(away)[-max(1, len(away) // 100) :]) / max(away.sum(), 1e-300))
     if not doubts and share > HEAVY_TAIL_SHARE:
         doubts.append(
-            f"the farthest hundredth of the sample's rows holds {share:.0%} of its variance, and rows that it misses "
-            f"may lie farther still: {remedy}"
+            f"the farthest hundredth of the sample's rows has {share:.0%} of its variance, and other rows may lie even "
+            f"farther: {remedy}"
         )
     return tuple(doubts)
 
 
 def is_possible(density: Mixture, columns: list[Column]) -> bool:
-    """Whether no column of a density is far wider than its histogram: round components may be, where units differ."""
+    """Whether no column of a density is far wider than its histogram, as round components may be if units differ."""
     away = density.locations - density.weights @ density.locations
     variances = density.weights @ (density.variances() + away**2) / density.weights.sum()
     return bool(np.all(variances <= MOST_TIMES_WIDER * np.array([column.spread for column in columns])))
 
 
 def _risk_beyond(task: Task, risk: float) -> float:
-    """What records beyond the ends of the histograms cost at least, at the columns' means, as a share of a risk."""
+    """The least cost of records beyond the ends of the histograms, for a center at the mean, as a share of a risk."""
     shares = np.array([column.chances[[0, -1]] for column in task.columns])
     away = np.array([column.edges[[0, -1]] - column.mean for column in task.columns]) / task.units[:, None]
     return float(shares.ravel() @ task.loss.losses(away.reshape(-1, 1), np.zeros((1, 1)))) / max(risk, 1e-300)
@@ -491,23 +488,23 @@ LEAST_FILLED = 0.08  # deviation of a column over its bound: with 0.06 the squar
 BOUNDS_TOO_WIDE = "the centers may be poor, as values fill little of the declared bounds: declare tighter ones"
 MOST_ADDED_ERROR = 0.008  # as halves tell it: 0.002 and 0.003 where 2 and 3 % were added, 0.013 to 0.09 where 9 to 17 %
 UNCERTAIN_MEANS = (
-    "the centers may be poor, as one half of the sketch tells other means than the other: design it on a sample of "
-    "rows, ask for fewer clusters or, of a private sketch, spend more epsilon"
+    "the centers may be poor, as estimates from two halves of the sketch differ: design it on a sample of rows, ask "
+    "for fewer clusters or, for a private sketch, spend more epsilon"
 )
 EVERY, HALVES = slice(None), (slice(0, None, 2), slice(1, None, 2))  # of the waves
 
 
 @dataclass(frozen=True)
 class SketchOfSums:
-    """The sketch of random sums of wide rows, as of rows of few columns, and that of waves times all columns."""
+    """The sketch of random projections of wide rows, and that of products of waves with all columns."""
 
     sums: Sketch
     crosses: Sketch
-    map: SomeDirections  # of rows to sums
+    map: SomeDirections  # of rows to projections
 
     @classmethod
     def of(cls, sketch: Sketch) -> SketchOfSums | None:
-        """The two in a sketch of a design in bounds of many columns; None in others."""
+        """Those of a design in bounds of many columns; None in other sketches."""
         operator = sketch.operator
         if not isinstance(operator, Concatenated):
             return None
@@ -525,16 +522,15 @@ class SketchOfSums:
 
     @property
     def middle(self) -> Double:
-        """What was subtracted from rows."""
         return self.crosses.operator.middle  # type: ignore[attr-defined]
 
     @cached_property
     def _back(self) -> Double:
-        """What sums are multiplied by to be the least row that has them."""
+        """The matrix from projections to the shortest row that has them."""
         return np.asarray(np.linalg.pinv(self.map.projection.T), np.float64)
 
     def lifted(self, found: Decoded, rng: np.random.Generator) -> Decoded:
-        """Clusters of the sums, with their centers in all columns."""
+        """Clusters of projections, with their centers in all columns."""
         points = found.points or WeightedRows.of(antithetic_sample(found.density, DRAWS, rng))
         centers = self.middle + self._means(points, found.centers)
         box = np.array(self.map.bound)
@@ -549,10 +545,10 @@ class SketchOfSums:
         return replace(found, centers=centers, density=density, outcome=outcome, doubts=doubts)
 
     def _means(self, points: WeightedRows, centers: Double, some: slice = EVERY) -> Double:
-        """Means of rows, less the middle, that lie nearest to each center in their sums; by some of the waves, or all.
+        """Means of the rows whose projections lie nearest to each center, less the middle; by some of the waves.
 
-        A row is taken to be the mean of its cluster, plus what follows linearly from where it lies in it, plus chance:
-        so sums of waves times rows are linear in the means, with factors that points with the law of the sums tell.
+        A row is modelled as the mean of its cluster, a linear function of its projections relative to the center, and
+        noise: sums of waves times rows are then linear in the means, with factors estimated from the points.
         """
         operator, weights = self.crosses.operator, points.weights[:, None]
         assert isinstance(operator, CrossFeatures)
@@ -574,13 +570,13 @@ class SketchOfSums:
 
     @property
     def _per_column(self) -> float:
-        """The variance of a column, for one of all sums together: random sums keep the total, up to their unit."""
+        """The variance of a column per variance of all projections, which keep the total up to their unit."""
         return 1 / float(np.sum(self.map.projection**2))
 
     def _added_error(self, points: WeightedRows, found: Decoded) -> float:
-        """By what part of itself errors of the means make the squared error larger, as both halves of the waves tell.
+        """The relative increase of the squared error by errors of the means, estimated from two halves of the waves.
 
-        The mean of two estimates errs by half of what they differ by.
+        The error of the mean of two estimates is half their difference.
         """
         halves = [self._means(points, found.centers, half) for half in HALVES]
         apart = float(found.shares @ np.sum((halves[0] - halves[1]) ** 2, axis=1))
@@ -589,7 +585,7 @@ class SketchOfSums:
         return apart / 4 / within
 
     def _noise(self) -> float:
-        """Variance of the noise of a private release in each mean of a wave times a column, averaged over columns."""
+        """Variance of a private release's noise in a mean of a wave times a column, averaged over columns."""
         ledger, operator = self.crosses.ledger, self.crosses.operator
         if ledger is None:
             return 0.0
@@ -598,10 +594,9 @@ class SketchOfSums:
 
 
 def _directions(operator: SomeDirections) -> tuple[object, ...]:
-    """What decides which sums it takes of a row."""
+    """The fields that determine its projections."""
     return operator.directions, operator.shift, operator.bound, operator.center
 
 
 def _squares(points: WeightedRows, centers: Double) -> float:
-    """The mean squared distance of points from centers."""
     return max(float(points.weights @ np.sum((points.rows - centers) ** 2, axis=1)), 1e-300)

@@ -135,7 +135,6 @@ def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     limit = 2.0**PLACE_BITS
     everywhere = np.zeros((len(scaled), d), np.int64)
     everywhere[:, counted] = scaled
-    given = {"units": plain(units)} if asked.standardize else {}
     operator = CellSums(
         d,
         bound=plain(bounds * units),
@@ -148,7 +147,7 @@ def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
         normalize=asked.normalize,
         squares="columns" if columns_squared else "sum",
         along=asked.passive or None,
-        **given,  # type: ignore[arg-type]
+        units=plain(units) if asked.standardize else None,
     )
     cells = operator.cells_of(rows)
     spread = _spread(cells, seen[:, counted])

@@ -195,37 +195,37 @@ def design(
         sizes = {"n_components": n_components, "epsilon": epsilon, "n_rows": n_rows, "delta": delta}
         sizes |= {"standardize": standardize, "rows": rows, "neighbors": neighbors != ADD_REMOVE}
         _leave_out(task, **{name: value for name, value in sizes.items() if name not in used})
-        n_kept = _checked_kept(rows, bounds)
+    if bounds is not None and (rows is not None or (standardize and designer is None)):
+        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
+    n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
+    if designer is not None:
         operator = designer(
             Request(task, sample, bounds, representative, seed, features, n_components, n_rows, n_kept, targets)
         )
-    if profile_columns is not None and (operator is not None or isinstance(sample, Sketch)):
-        raise InvalidValueError("are for clusters of a sample of rows", "leave them out", parameter="profile_columns")
+    if profile_columns is not None and (operator is not None or bounds is not None or isinstance(sample, Sketch)):
+        remedy = "leave them out, or design clusters on such a sample"
+        raise InvalidValueError("need a sample of rows to cluster", remedy, parameter="profile_columns")
     if targets is not None and task != KERNEL:
         raise InvalidValueError(f"targets are for {Parameter('task', KERNEL)}, not {task!r}")
     if operator is not None:
         return operator.with_origin(origin)
     waves = features if isinstance(features, Fourier) else Fourier()
     k, wave = whole("n_components", n_components), wave_from(waves.wave)
-    asked = Asked(k, task, wave, waves.n_frequencies, seed, n_rows, waves.subsample)
+    standardize = truth("standardize", standardize)
+    asked = Asked(k, task, wave, waves.n_frequencies, seed, n_rows, waves.subsample, standardize, n_kept)
     if isinstance(sample, Sketch):
         return on_sketch(asked, sample).with_origin(origin)
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
-    asked = replace(asked, n_kept=_checked_kept(rows, bounds), standardize=truth("standardize", standardize))
     in_directions = features is None or (isinstance(features, Cells) and features.n_directions != 0)
     if profile_columns is not None and (task != "kmeans" or not in_directions or getattr(features, "normalize", False)):
         remedy = "leave out frequencies, normalize and cells in the columns themselves"
         raise InvalidValueError("are for clusters in cells", remedy, parameter="profile_columns")
     if bounds is None:
         return _on_rows(asked, features, sample, representative, profile_columns).with_origin(origin)
-    if asked.standardize:
-        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
     if waves.subsample not in (AUTO, None):
         raise InvalidValueError(
             "needs a sample here", "from bounds, records contribute to all frequencies", parameter="subsample"
         )
-    if profile_columns is not None:
-        raise InvalidValueError("need a sample", UNKNOWN_PLACES, parameter="profile_columns")
     return _in_bounds(asked, features, *checked_bounds(bounds), budget).with_origin(origin)
 
 
@@ -275,13 +275,6 @@ def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile
     return CellsAsked(
         asked.n_components, p, asked.seed, cells.normalize, squared, passive, asked.standardize, asked.n_kept
     )
-
-
-def _checked_kept(rows: Any, bounds: Any) -> int | None:
-    """How many rows each sketch shall keep."""
-    if rows is not None and bounds is not None:
-        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
-    return None if rows is None else whole("rows", rows, most=MOST_KEPT)
 
 
 @dataclass(frozen=True)

@@ -262,17 +262,6 @@ def touched(n_frequencies: int, n_components: int, n_rows: int, n_distinct: floa
     return None if groups == 1 else n_frequencies // groups
 
 
-def warn_of_repetitions(rows: Double, n_frequencies: int, n_components: int, subsample: int) -> None:
-    """Warns if records repeat so often that a given subsample of frequencies makes clusters worse."""
-    distinct = distinct_records(rows, unseen=0.0)
-    if EXCESS_PER_CLUSTER * n_components * (n_frequencies / subsample - 1) / distinct > MOST_WARNED_EXCESS:
-        warn_caller(
-            f"the rows repeat as often as draws from about {in_digits(distinct, 2)} different ones, and equal rows "
-            f"contribute to the same frequencies: with {Parameter('subsample', subsample)} clusters are less exact; "
-            "leave it out"
-        )
-
-
 def distinct_records(rows: Double, n_rows: float = math.inf, unseen: float = UNSEEN_PAIRS) -> float:
     """The effective number of distinct records among n_rows, at least, if they are like those of a random sample.
 
@@ -503,10 +492,10 @@ def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
         raise InvalidValueError(
             "is for clusters", f"{task} gives the same result in any units", parameter="standardize"
         )
-    metric = None  # units of squared errors; mixtures measure in none
+    metric = None  # units of squared errors, which mixtures do not have
     if asked.task in CLUSTERS:
         metric = deviations(some) if asked.standardize else np.ones(d)
-    if asked.task == "stable":  # such laws have no variance: rows are pulled in to the range of nine tenths of them
+    if asked.task == "stable":  # Such distributions have no variance: rows are clipped to the middle 90 %.
         some = np.clip(some, *np.quantile(some, [0.05, 0.95], axis=0))
     summary = summarize(some, asked.n_components, asked.seed, metric)
     law, m = _law(asked, summary, sampled)
@@ -528,9 +517,15 @@ def on_sample(asked: Asked, sampled: DesignSample) -> Operator:
 
 def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
     """How many of m frequencies a record contributes to, None for all."""
-    if isinstance(asked.subsample, int):
-        warn_of_repetitions(sampled.rows, m, asked.n_components, asked.subsample)
-        return asked.subsample
+    if isinstance(few := asked.subsample, int):
+        distinct = distinct_records(sampled.rows, unseen=0.0)
+        if EXCESS_PER_CLUSTER * asked.n_components * (m / few - 1) / distinct > MOST_WARNED_EXCESS:
+            warn_caller(
+                f"the rows repeat as often as draws from about {in_digits(distinct, 2)} different ones, and equal rows "
+                f"contribute to the same frequencies: with {Parameter('subsample', few)} clusters are less exact; "
+                "leave it out"
+            )
+        return few
     if asked.subsample != AUTO:
         return None
     if asked.n_rows is None or asked.task not in CLUSTERS or asked.wave.dithered or not sampled.representative:
