@@ -222,7 +222,6 @@ def inertia_curve(
     most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # As many clusters as rows have no inertia.
 
     def losses_of(table: Double, k: int, what: str) -> Double:
-        """The squared distance of each row from its center."""
         if progress is not None:
             progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
         if k == 1:

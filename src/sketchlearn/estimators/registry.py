@@ -31,7 +31,6 @@ class Task:
     home: str
 
     def load(self) -> Any:
-        """The class of the estimator."""
         return getattr(import_module(self.home), self.estimator)
 
 
@@ -93,7 +92,6 @@ def tasks() -> dict[str, Task]:
 
 
 def foreign_tasks() -> dict[str, Task]:
-    """Those of other packages and scripts."""
     return {name: task for name, task in tasks().items() if task.estimator not in OWN_ESTIMATORS}
 
 

@@ -30,7 +30,10 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
 
     Of data frames, the columns of these names are taken, in this order.
     """
-    X = in_model_order(of_narrow_floats(X), names)
+    X = of_narrow_floats(X)
+    if names is not None and (own := _frame_names(X)) not in (None, names):
+        by_name(own, names)
+        X = X[list(names)]
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
@@ -40,20 +43,6 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
         if reason is None:
             raise
         raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
-
-
-def in_model_order(X: Any, names: tuple[str, ...] | None) -> Any:
-    """The columns of these names of a data frame, in this order; other kinds of X unchanged.
-
-    >>> import pandas as pd
-    >>> in_model_order(pd.DataFrame({"c": [1], "b": [2], "a": [3]}), ("a", "b")).columns.tolist()
-    ['a', 'b']
-    """
-    own = _frame_names(X)
-    if names is None or own is None or own == names:
-        return X
-    by_name(own, names)
-    return X[list(names)]
 
 
 def _frame_names(X: Any) -> tuple[str, ...] | None:

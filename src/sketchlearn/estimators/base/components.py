@@ -90,7 +90,6 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     @property
     def _task(self) -> str:
-        """What the operator is designed for."""
         return "kmeans"
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:
@@ -485,7 +484,6 @@ class StepEstimator(DesignedEstimator):
     def _chosen(
         self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
     ) -> tuple[int, ClusterChoice | None]:
-        """The number of clusters, and how it was chosen."""
         if not self._chooses:
             return self._n_components, None
         choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
@@ -530,7 +528,6 @@ class StepEstimator(DesignedEstimator):
         return super()._after_learning(state, incoming)
 
     def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
-        """More steps, a pass over the rows each."""
         auto = self.n_passes == AUTO
         most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
         if most == 1:
@@ -606,7 +603,6 @@ class StepEstimator(DesignedEstimator):
         return facts if found.withheld == NEVER_MEASURED else {**facts, "row_mean": found.to_json()}
 
     def _told(self, name: str, number: float | None) -> float | None:
-        """A number of the row mean, with a warning where there is none."""
         if number is None:
             warn_caller(f"{name} is not reported: {self.row_mean().withheld}")
         return number

@@ -203,7 +203,9 @@ class SketchEstimator(BaseEstimator):
         ----------
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : ignored.
+        y : for regressions and classes, the target or label of each row; or, where X holds them too, the name of their
+            column, or a list of names or positions. Labels in X are numbers; with a schema, a column that y names may
+            hold text. Other estimators ignore it.
         sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
             is a fraction, all are rounded to multiples of 2^-16.
         """
@@ -217,10 +219,10 @@ class SketchEstimator(BaseEstimator):
         return self._learn(self._sketch_of(incoming, rng), rng, incoming)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+        """Adds rows to those seen so far. The model is learned again when it is next needed.
 
-        The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
-        so that first rows unlike the later ones do not mislead it; then it is fixed.
+        The operator is designed on the first 5000 rows, which are stored until then, with frequencies of many scales,
+        in case later rows differ; then it is fixed.
         """
         return self._add(X, y, sample_weight)
 
@@ -295,7 +297,6 @@ class SketchEstimator(BaseEstimator):
         return DesignSample(some, representative, *known), table, rows
 
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
-        """The sketch of all rows, which are read once."""
         design_sample, table, rows = self._design_sample_of(incoming, rng)
         operator, notes = self._designed(design_sample, rng)
         del design_sample  # a sample of many columns is large

@@ -45,19 +45,6 @@ class SupervisedEstimator(SketchEstimator):
     ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
         """Features, targets as columns of numbers, and the table of the features."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from rows and their targets, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : the target or label of each row; or, where X holds them too, the name of their column, or a list of names or
-            positions. Labels in X are numbers; with a schema, a column that y names may hold text.
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
-
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
             rows, schema = source(X), schema_columns(X, self.schema, before)
@@ -213,7 +200,6 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
             raise InvalidValueError(f"{rows} do not determine a regression", "give at least 2")
 
     def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
-        """Learns from a sketch, of which these columns are the targets."""
         target_numbers(state.table.columns, targets)
         table = replace(state.table, targets=targets, flat=len(targets) == 1)
         return self._learn(replace(state, table=table), self._generator())

@@ -432,7 +432,6 @@ class SketchKMeans(NearestClusters, StepEstimator):
         return self._model(sketch, found, choice)
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
-        """Clusters of cells, or of all rows, if the sample has all."""
         rows, operator = kept_rows(sketch), cells.operator
         k, choice = self._chosen(sketch, rows, rng)
         self.check_size(int(np.ceil(sketch.count)))
@@ -613,7 +612,6 @@ class SketchKMeans(NearestClusters, StepEstimator):
         return replace(state, row_labels=labels, row_mean=RowMean(cost, 0.0))
 
     def _nearest_of(self, model: Clusters, rows: Any, weights: Any) -> tuple[NDArray[np.int32], float]:
-        """The nearest center of each row, and the mean cost."""
         n, start, total = rows.shape[0], 0, 0.0
         labels, own = np.empty(n, np.int32), None if weights is None else np.asarray(weights, np.float64)
         for block in array_blocks(rows):

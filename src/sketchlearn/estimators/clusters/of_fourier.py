@@ -594,7 +594,6 @@ class SketchOfSums:
 
 
 def _directions(operator: SomeDirections) -> tuple[object, ...]:
-    """The fields that determine its projections."""
     return operator.directions, operator.shift, operator.bound, operator.center
 
 

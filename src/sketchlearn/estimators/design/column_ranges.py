@@ -107,7 +107,6 @@ def radius(design_sample: DesignSample, center: Double) -> float:
 
 
 def _blocks(design_sample: DesignSample) -> Iterator[NDArray[Any]]:
-    """All rows, or those of the sample."""
     _check_rows(design_sample)
     everything = design_sample.everything
     return iter([design_sample.rows]) if everything is None else (block.rows for block in everything.blocks())

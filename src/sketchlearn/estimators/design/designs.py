@@ -259,7 +259,6 @@ def _on_rows(asked: Asked, features: Any, sample: Any, representative: bool | No
 
 
 def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile_columns: Any) -> CellsAsked | None:
-    """The cells for rows like these; None where frequencies are used."""
     d, mixture = sampled.rows.shape[1], asked.task == "mixture"
     if isinstance(features, Fourier) or asked.task not in CELL_TASKS:
         return None
@@ -366,7 +365,6 @@ def _cumulants(request: Request) -> Operator:
 
 
 def _of_other_package(request: Request) -> Operator:
-    """The operator that a task of another package designs."""
     kind: Any = tasks()[request.task].load()
     bounded = request.bounds is not None
     if bounded and "bounds" not in kind().get_params():
@@ -387,7 +385,6 @@ _DESIGNERS: dict[str, tuple[Callable[[Request], Operator], tuple[str, ...]]] = {
 
 
 def _leave_out(task: str, **given: Any) -> None:
-    """Refuses arguments that a task does not use."""
     for name, value in given.items():
         if value:
             raise InvalidValueError("has one size for all", f"leave out {Parameter(name)}", Parameter("task", task))

@@ -348,7 +348,6 @@ def _around(values: Double) -> Double:
 
 
 def _spread(column: Double, values: Double, counts: NDArray[np.int64], n_bins: int, decades: int) -> Double:
-    """Edges for a column of many values."""
     frequent = np.flatnonzero(counts >= max(3.0, FREQUENT_SHARE * len(column)))
     frequent = frequent[np.argsort(-counts[frequent], kind="stable")][: min(MOST_FREQUENT, n_bins // 8)]
     rest = column[~np.isin(column, values[frequent])] if len(frequent) else column
@@ -534,7 +533,6 @@ def _touched(asked: Asked, sampled: DesignSample, m: int) -> int | None:
 
 
 def _law(asked: Asked, summary: Summary, sampled: DesignSample) -> tuple[Probed, int]:
-    """The distribution of the frequencies, and their number."""
     k, d, task, wave = asked.n_components, len(summary.mean), asked.task, asked.wave
     m = asked.size(d)
     if not sampled.representative:
