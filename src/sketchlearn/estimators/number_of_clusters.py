@@ -163,9 +163,9 @@ class ClusterChoice:
         """The choice in a file; a `ValueError` says what is wrong with it."""
         names = [field.name for field in fields(cls)]
         if not isinstance(form, dict) or sorted(form) != sorted(names):
-            raise ValueError(f"choice must say {', '.join(names)}")
+            raise ValueError(f"choice must have the fields {', '.join(names)}")
         if not isinstance(form["basis"], str) or form["basis"] not in Basis.__members__:
-            raise ValueError(f"choice: {shortened(form['basis'])} is no basis of a choice")
+            raise ValueError(f"choice: {shortened(form['basis'])} is not a basis")
         if form["covariance_type"] not in ("diag", "full"):
             raise InvalidValueError(f"choice: {Parameter('covariance_type')} must be diag or full")
         read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:]}

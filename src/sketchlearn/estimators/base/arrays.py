@@ -115,8 +115,7 @@ def _is_odd(value: Any) -> bool:
 
 
 def _keep_missing() -> str:
-    options = "let those columns say so in the schema (missing: indicate)"
-    return either('give those columns missing="indicate"', options)
+    return either('give those columns missing="indicate"', 'write "missing: indicate" at those columns in the schema')
 
 
 def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:

@@ -54,8 +54,8 @@ from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.source import is_array, source
 from sketchlearn.sketch.sums import Sketch
 
-MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`designing.touched_frequencies`)
-ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
+MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`design.frequencies.touched`)
+ROWS_PER_COMPONENT = 25  # in the priority sample, which has a few thousand rows at least
 SAMPLED_PER_COMPONENT = 2  # rows at least, given or kept: halves of fewer had fewer rows than centers, a NumPy error
 
 
@@ -81,7 +81,7 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
-        """The model of a sketch and, where rows are at hand, of those."""
+        """The model of a sketch and of a sample of rows, if there is one."""
 
     @property
     @abstractmethod
@@ -200,7 +200,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         return Cells(n_directions=0) if design_sample.representative and pilot_suits else Fourier()
 
     def _n_kept(self, design_sample: DesignSample, k: int) -> int | None:
-        """How many rows are kept beside the sketch; beside cells in directions none, unless all rows are few."""
+        """The size of the priority sample; beside cells in directions there is none, unless all rows are few."""
         features = self._features_for(design_sample)
         if isinstance(features, Fourier) or features == Cells(n_directions=0):
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
@@ -255,7 +255,7 @@ def _outcome_content(outcome: Outcome) -> Document:
 def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG001
     """The outcome in a model file, without its mixture."""
     if not isinstance(form, dict) or form.keys() != {"squared_residual", "misfit", "iterations", "status"}:
-        raise ValueError("outcome must say squared_residual, misfit, iterations and status")
+        raise ValueError("outcome must have the fields squared_residual, misfit, iterations and status")
     if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
         raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
     cost, misfit = (number(field, form[field]) for field in ("squared_residual", "misfit"))
@@ -380,7 +380,7 @@ class FittedMixture(FittedComponents):
 
 @dataclass(eq=False, repr=False)
 class SketchMixture(DensityMixin, DesignedEstimator):
-    """A mixture of `n_components` distributions; each kind says how to learn it and what its densities are."""
+    """A mixture of `n_components` distributions; subclasses define how it is learned, and the densities."""
 
     n_components: int = 1
 

@@ -537,14 +537,14 @@ WRITTEN_BEFORE = "the model's file was written before models had standard errors
 
 @dataclass(eq=False, repr=False)
 class ErrorBarredEstimator(SketchEstimator):
-    """An estimator with standard errors; each task says how they are found."""
+    """An estimator with standard errors."""
 
     #: With fewer, 62 to 82 % of 95 % intervals held the truth (k-means and principal components of 3 to 10 records).
     least_records: ClassVar[int] = 30
 
     @abstractmethod
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        """The standard errors of the state's model; `UndeterminedError` says why there are none."""
+        """The standard errors of the state's model, or an `UndeterminedError` with the reason why there are none."""
 
     @property
     def standard_errors_(self) -> dict[str, Double]:

@@ -306,7 +306,7 @@ NO_ERRORS_OF_SUMS = "random projections do not determine them: design the sketch
 NO_MEDIANS_OF_SUMS = "random projections determine means alone: design the sketch on a sample, or learn k-means"
 MOST_WIDER = 0.02  # relative difference of squared distances from centers, of all rows and of the pilot's sample
 LEAST_DISTANCE = 1e-3  # of a row from its median, in mean distances: nearer rows weigh no more
-SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
+SHARE_BESIDE_ATOMS = 0.5  # of rows in the centers, if support points are added to them
 
 
 @former_parameters
@@ -438,7 +438,7 @@ class SketchKMeans(NearestClusters, StepEstimator):
         step = operator.in_columns and k == len(cells)
         if step or rows is None or not rows.complete:
             found = clusters_of_cells(cells, k, self._loss, rng)
-            if self.step_of(sketch) is not None:  # those of the last pass are told
+            if self.step_of(sketch) is not None:  # Those of the last pass are shown later.
                 found = replace(found, doubts=())
             return self._model(sketch, found, choice)
         if operator.normalize:

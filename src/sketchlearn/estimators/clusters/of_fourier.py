@@ -59,7 +59,8 @@ from sketchlearn.sketch.sums import Sketch
 ATOMS, ATOMS_PER_CLUSTER = 10_000, 200
 OUTLINE_SHARE = 0.7  # of the atoms are drawn from the design's outline
 MOST_COMPARED = 1000  # frequencies on which atoms and a mixture are compared
-# Risks in the comments below are those on public tables, relative to scikit-learn's KMeans on all rows.
+# "Atoms" are support points with exponential tilting. Risks in the comments below are those on public tables, relative
+# to scikit-learn's KMeans on all rows.
 IMPLAUSIBLE_RISK_RATIO = 1.5  # of a mixture's clusters to the atoms' own, on the atoms: noise made some of 8
 ENOUGH_ROWS, ENOUGH_SHARE = 2000, 1 / 2  # Atoms add little to as many rows, or to such a share of the records.
 MUCH_LESS_LEFT_RATIO = 0.7  # of a sketch: good clusters left 0.6 of what atoms do, those worse than atoms 0.75
@@ -482,11 +483,11 @@ def _risk_beyond(task: Task, risk: float) -> float:
 
 
 DRAWS = 10_000  # points that stand for a mixture
-MODEL_ERROR = 1e-3  # variance of what points miss of the law, relative to that of the waves
+MODEL_ERROR = 1e-3  # variance of the error of points as a model of the distribution, relative to that of the waves
 ROUNDING_ERROR = 1e-6  # the same of each number, since points are finitely many
 LEAST_FILLED = 0.08  # deviation of a column over its bound: with 0.06 the squared error was 1.5 times the least
 BOUNDS_TOO_WIDE = "the centers may be poor, as values fill little of the declared bounds: declare tighter ones"
-MOST_ADDED_ERROR = 0.008  # as halves tell it: 0.002 and 0.003 where 2 and 3 % were added, 0.013 to 0.09 where 9 to 17 %
+MOST_ADDED_ERROR = 0.008  # estimated: 0.002 and 0.003 where 2 and 3 % were added, 0.013 to 0.09 where 9 to 17 %
 UNCERTAIN_MEANS = (
     "the centers may be poor, as estimates from two halves of the sketch differ: design it on a sample of rows, ask "
     "for fewer clusters or, for a private sketch, spend more epsilon"

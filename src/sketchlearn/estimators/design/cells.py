@@ -51,7 +51,7 @@ ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a c
 CLOSENESS = 1 / 16  # of the points of a cluster's cells to its center, in deviations
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
-PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
+PLACE_ROOM = 8.0  # The range of coordinates is so many times as wide as that of the sample.
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sketchlearn.kernels.dispatch import column_range
 from sketchlearn.rows.source_base import Source
 from sketchlearn.sketch.priority_sample import Keeping
 
-#: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
+#: Sizes of the priority sample for standard errors, whose own error is then 1 % to 4 %.
 KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 

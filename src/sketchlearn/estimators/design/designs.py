@@ -54,7 +54,7 @@ from sketchlearn.sketch.ledger import ADD_REMOVE
 from sketchlearn.sketch.priority_sample import MOST_KEPT
 from sketchlearn.sketch.sums import Sketch
 
-UNKNOWN_PLACES = "bounds do not tell how the records lie"
+UNKNOWN_PLACES = "bounds do not determine the distribution of the records"
 GENERATOR, ICA, KERNEL, MOMENTS, SUBSPACES = "generator", "ica", "kernel", "moments", "subspaces"
 CELL_TASKS = ("kmeans", "mixture")
 #: which features a task can be asked to use
@@ -128,7 +128,7 @@ def design(
         that noise.
     standardize : bool, default=False
         Measure squared errors in units of each column's standard deviation in the sample, so that columns of different
-        kinds (money, ages, flags) matter alike. Centers are in the units of the table.
+        kinds (money, ages, booleans) matter alike. Centers are in the units of the table.
     rows : int, default=None
         Number of sketched rows that each sketch keeps beside its sums: clusters are then never worse than those of a
         good sample, and standard errors (of "moments" and "ica" too) hold for any distribution of the rows. These rows

@@ -156,7 +156,7 @@ LOCAL_SCALES = (1.0, 1.7, 3.0)  # in a cluster's own: tails, and how clusters li
 LOCAL_SCALES_WITH_HARMONICS = (0.7,)  # Harmonics of a wave disturb long frequencies least.
 AXES_SHARE = 0.5  # of the frequencies, for histograms of columns
 HALF_PERIOD = 1.25  # of those along the axes, in the largest distances of the sample from its mean
-BROAD, BROAD_LENGTHS = 75, (0.3, 3.0)  # frequencies that show how columns hang together; radians per deviation
+BROAD, BROAD_LENGTHS = 75, (0.3, 3.0)  # frequencies that show how columns are correlated; radians per deviation
 LENGTHS_IN_BOUNDS = (0.7, 6.0)  # of broad frequencies, per half the width of the bounds
 STREAM_SPREAD_FACTOR = 16.0  # The records of a stream may spread that many times as far as its first rows.
 
@@ -244,7 +244,7 @@ EXCESS_PER_CLUSTER = 1.0  # times m / (r n): 0.15 to 0.85 were seen (docs/decisi
 MOST_EXCESS = 2e-4  # of the squared error: a tenth of what results are held to, beside k-means of all rows
 WORTHWHILE_FEATURES = 2e8  # of all records: fewer take a third of a second, less than decoding does
 FEWEST_TOUCHED = 25  # Fewer save little: centring, hashing and sorting a record take as long as forty features.
-MOST_WARNED_EXCESS = 2e-3  # of the squared error, before anything is said of a number that was given
+MOST_WARNED_EXCESS = 2e-3  # of the squared error, without a warning of a given number
 UNSEEN_PAIRS = 3.0  # of equal rows that a sample may have missed: less likely than one in twenty
 
 
@@ -601,12 +601,12 @@ def on_sketch(asked: Asked, sketch: Sketch) -> Operator:
     scale = math.sqrt(d * within * coarseness(k, d, m)) / WIDTH_FACTOR  # the reading is too wide on purpose
     probes = HIGH_PROBES if asked.wave.harmonics() else LOW_PROBES
     units = np.array(first.law.units) if isinstance(first.law, Probed) else np.ones(d)
-    units *= np.exp(np.mean(np.log(target.unit / units)))  # those of the target differ by chance, too
+    units *= np.exp(np.mean(np.log(target.unit / units)))  # Those of the target have errors, too.
     spread = np.sqrt(variances) * target.unit
     law = Probed(Gaussian(scale), units=plain(units), spread=plain(spread), probes=probes)
     center = plain(target.origin + mean * target.unit)
     new: dict[str, Any] = {"n_frequencies": m, "law": law, "wave": asked.wave, "center": center, "seed": asked.seed}
-    # columns, units of errors and rows to be kept stay as they are
+    # Columns, units of errors and the priority sample stay as they are.
     waves = replace(first, **new, structured=False, subsample=None, keeping=sketch.operator.keeping)
     parts = (leaf.operator for leaf in sketch.operator.leaves(sketch))
     others = [part for part in parts if not isinstance(part, FourierFeatures)]

@@ -26,12 +26,12 @@ REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: All rows of a table as large: few far ones, of which a sample has too many or too few, decide where clusters lie.
 ROWS_OF_PILOT, ROWS_PER_CENTER, LARGEST_PILOT = 50_000, 100, 200_000
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
-ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
+ROWS_PER_CLUSTER = 150  # of a sample that determines the borders of many clusters
 ROUNDING = 1e-12
 EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be clearer
 LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
-LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have one: that tells no unit
+LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have a single one
 MOST_CODES = 20  # different values of a column of codes
 STARTS = 3  # of k-means
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
@@ -40,7 +40,7 @@ ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
 COVARIANCE_FLOOR = 1e-6  # of a mixture's component, in the mean variance of the columns
 SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
 SECONDS_PER_PARAMETER = 15e-3  # of an Arm core, for the decoder of a mixture and the search beside it on kept rows
-WORTH = 1.0  # seconds: frequencies say how well a mixture fits, which statistics at a pilot do not
+WORTH = 1.0  # seconds, as frequencies show how well a mixture fits, and statistics at a pilot do not
 ROWS_PER_PARAMETER = 10  # of a sample, at least: rows that are left out decide about mixtures of fewer
 
 
