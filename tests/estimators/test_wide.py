@@ -297,7 +297,7 @@ def test_profiles_of_wide_rows_are_over_all_records():
     [
         ({"profile_columns": ["income"]}, "no names"),
         ({"profile_columns": [9]}, "profile_columns must be names"),
-        ({"profile_columns": [1, 1]}, "twice"),
+        ({"profile_columns": [1, 1]}, "must name each column once"),
         ({"profile_columns": list(range(8))}, "leave some for the clusters"),
         (
             {"profile_columns": [1], "features": skl.features.Cells(normalize=True)},

@@ -25,7 +25,8 @@ from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
-from sketchlearn.estimators.design.cells import WIDE, passive_columns
+from sketchlearn.estimators.base.supervised import passive_columns
+from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.designs import FAMILIES, design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
 from sketchlearn.estimators.number_of_clusters import ClusterChoice, choose_with_rows

@@ -406,7 +406,11 @@ class SketchEstimator(BaseEstimator):
         return state or FittedState(table, None, begin)
 
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
-        rows, table = FirstRows.together(state.first_rows), state.table
+        parts, table = state.first_rows, state.table
+        rows = source(np.concatenate([part.rows for part in parts]))
+        if any(part.weights is not None for part in parts):
+            each = (np.ones(len(part.rows), np.int64) if part.weights is None else part.weights for part in parts)
+            rows = weighted(rows, np.concatenate(list(each)))
         design_sample = DesignSample(rows.first(MOST_ROWS), False, table.columns, None, table.targets)
         operator, notes = self._designed(design_sample, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)

@@ -155,14 +155,6 @@ class FirstRows(NamedTuple):
             return len(self.rows)
         return int(np.sum(self.weights))
 
-    @staticmethod
-    def together(several: tuple[FirstRows, ...]) -> Source:
-        rows = source(np.concatenate([part.rows for part in several]))
-        if all(part.weights is None for part in several):
-            return rows
-        each = (np.ones(len(part.rows), np.int64) if part.weights is None else part.weights for part in several)
-        return weighted(rows, np.concatenate(list(each)))
-
 
 @dataclass(frozen=True)
 class FittedState:

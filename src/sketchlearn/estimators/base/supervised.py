@@ -15,7 +15,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import difference, number, shortened
 from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
@@ -49,7 +49,11 @@ class SupervisedEstimator(SketchEstimator):
         if not is_array(X) or isinstance(y, str):
             rows, schema = source(X), schema_columns(X, self.schema, before)
             if schema is not None:
-                return self._encoded_rows(rows, schema, y, before, classes)
+                targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
+                encoded, n = with_targets(schema, targets), len(targets)
+                width = len(encoded)
+                table = SketchedTable(encoded, width, tuple(range(width - n, width)), _is_flat(y, n), labels)
+                return IncomingRows(encoded_rows(rows, encoded, before), table)
             if before is not None and before.columns is not None:
                 rows = rows.only(before.columns, any_order=True)
             if rows.width is None:
@@ -61,15 +65,6 @@ class SupervisedEstimator(SketchEstimator):
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
         return rows_in_memory(left, replace(table, flat=_is_flat(y, n_targets)), Beside(left, right))
-
-    def _encoded_rows(
-        self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
-    ) -> IncomingRows:
-        targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
-        columns = with_targets(schema, targets)
-        n, first = len(targets), len(columns) - len(targets)
-        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), _is_flat(y, n), labels)
-        return IncomingRows(encoded_rows(rows, columns, before), table)
 
     def _target_columns(
         self,
@@ -104,6 +99,30 @@ def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple
     return with_targets(names, list(map(Number, found))) if isinstance(names, SchemaColumns) else (*names, *found)
 
 
+def named_columns(
+    wanted: list[Any], columns: tuple[str, ...] | None, width: int, parameter: str, *, every_number: bool = False
+) -> tuple[int, ...] | None:
+    """Positions of columns that are given by name or position; None if they are given otherwise.
+
+    Of a column that a schema encodes, it is the first number, or every one.
+    """
+    if wanted and all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            remedy = f"give their positions, such as {Parameter(parameter, width - 1)} for the last one"
+            raise InvalidValueError("the columns have no names", remedy)
+        found = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            sizes = [column.n_numbers if every_number else 1 for column in columns.schema.columns]
+            found = tuple(columns.first_number(i) + j for i in found for j in range(sizes[i]))
+    elif wanted and all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
+        found = tuple(int(i) % width for i in wanted)
+    else:
+        return None
+    if len(set(found)) < len(found):
+        raise InvalidValueError(f"must name each column once, not {shortened(wanted)}", parameter=parameter)
+    return found
+
+
 def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
     """Which columns of a table y names.
 
@@ -111,27 +130,35 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     ((1,), (2,))
     """
     wanted: list[Any] = [y] if isinstance(y, str | int) else list(y) if isinstance(y, list | tuple) else []
-    if wanted and all(isinstance(name, str) for name in wanted):
-        if columns is None:
-            given = either(f"say y=[{width - 1}]", f"give --targets {width - 1}")
-            raise InvalidValueError("the table has no names of columns", f"{given} for the last one")
-        found = by_name(read_columns(columns), wanted)
-        if isinstance(columns, SchemaColumns):
-            found = tuple(map(columns.first_number, found))
-    elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
-        found = tuple(i % width for i in wanted)
-    else:
+    if (found := named_columns(wanted, columns, width, "y")) is None:
         which = either(
             f"say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
             f"not {shortened(y)}: arrays of targets go with arrays of rows",
             "name columns of the sketch, or give their positions from 0",
         )
         raise InvalidValueError(f"must {which}", parameter="y")
-    if len(set(found)) < len(found):
-        raise InvalidValueError(f"names a column twice: {shortened(y)}", parameter="y")
     if len(found) == width:
         raise ValueError("all columns are targets: there are no features")
     return found
+
+
+def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Positions of the profile columns, which are given by name or position.
+
+    >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
+    ((1,), (2,))
+    """
+    listed = [wanted] if isinstance(wanted, str) or not np.iterable(wanted) else list(wanted)
+    if wanted is None or not listed:
+        return ()
+    if (found := named_columns(listed, columns, width, "profile_columns", every_number=True)) is None:
+        raise InvalidValueError(
+            f"must be names of columns, or positions from {-width} to {width - 1}, not {shortened(listed)}",
+            parameter="profile_columns",
+        )
+    if len(found) == width:
+        raise ValueError("all columns are profile columns: leave some for the clusters")
+    return tuple(sorted(found))
 
 
 def shaped_attribute(name: str) -> Any:

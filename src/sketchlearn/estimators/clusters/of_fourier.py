@@ -140,11 +140,6 @@ class Task:
         losses = self.loss.losses(sample.scaled_rows().rows, sample.scaled(centers))
         return float(sample.rows.weights @ losses)
 
-    def reduced(self, density: Mixture) -> tuple[Double, Double]:
-        """Clusters of a mixture, and their shares."""
-        reduce = medians if isinstance(self.loss, DistanceLoss) else centroids
-        return reduced_in_units(reduce, density, self.problem, self.units, self.rng)
-
 
 def reduced_in_units(
     reduce: Callable[[Mixture, int, np.random.Generator, float], tuple[Double, Double]],
@@ -373,7 +368,8 @@ def _of_mixture(task: Task, outcome: Outcome, density: Mixture | None = None) ->
     better = _efficient(task, outcome)
     if density is None or better is not outcome:
         density = task.problem.in_data_units(better.mixture.heavy())
-    return Decoded(*task.reduced(density), density, better)
+    reduce = medians if isinstance(task.loss, DistanceLoss) else centroids
+    return Decoded(*reduced_in_units(reduce, density, task.problem, task.units, task.rng), density, better)
 
 
 def _of_points(task: Task, sample: RowSample, status: Status) -> Decoded:

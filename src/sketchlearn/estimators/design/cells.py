@@ -13,8 +13,6 @@ from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.errors import InvalidValueError, Parameter
-from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, room, thinned
@@ -31,8 +29,7 @@ from sketchlearn.features.directions import (
 from sketchlearn.features.families import AUTO
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows, kmeans, nearest
-from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
-from sketchlearn.rows.source_base import by_name
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.priority_sample import Keeping
 
 WIDE = 64  # Rows of more columns are projected: docs/decisions/ has both ways side by side.
@@ -77,37 +74,6 @@ class CellsAsked:
 def directions_for(columns: Any, n_directions: int | str | None) -> int | str | None:
     """The requested directions; None, which means all columns, for a schema without a request."""
     return None if isinstance(columns, SchemaColumns) and n_directions == AUTO else n_directions
-
-
-def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
-    """Positions of the numbers of columns that are given by name or position.
-
-    >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
-    ((1,), (2,))
-    """
-    if wanted is None:
-        return ()
-    wanted = [wanted] if isinstance(wanted, str) or not np.iterable(wanted) else list(wanted)
-    if all(isinstance(name, str) for name in wanted):
-        if columns is None:
-            such = Parameter("profile_columns", width - 1)
-            raise InvalidValueError("the columns have no names", f"give their positions, such as {such}")
-        which = by_name(read_columns(columns), wanted)
-        if isinstance(columns, SchemaColumns):
-            sizes = [len(column.encoded_names) for column in columns.schema.columns]
-            which = tuple(columns.first_number(i) + j for i in which for j in range(sizes[i]))
-    elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
-        which = tuple(int(i) % width for i in wanted)
-    else:
-        raise InvalidValueError(
-            f"must be names of columns, or positions from {-width} to {width - 1}, not {shortened(wanted)}",
-            parameter="profile_columns",
-        )
-    if len(set(which)) < len(which):
-        raise InvalidValueError(f"name a column twice: {shortened(wanted)}", parameter="profile_columns")
-    if len(which) == width:
-        raise ValueError("all columns are profile columns: leave some for the clusters")
-    return tuple(sorted(which))
 
 
 def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:

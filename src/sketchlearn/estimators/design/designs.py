@@ -12,13 +12,12 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import shortened, truth, whole
 from sketchlearn.estimators.base.state import DesignSample
-from sketchlearn.estimators.base.supervised import positions
+from sketchlearn.estimators.base.supervised import passive_columns, positions
 from sketchlearn.estimators.design.cells import (
     WIDE,
     CellsAsked,
     cells_on_sample,
     in_directions,
-    passive_columns,
     principal_directions,
 )
 from sketchlearn.estimators.design.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
