@@ -108,9 +108,7 @@ def scalar(**more: Any) -> Any:
 
 def integer(least: int, most: str | int) -> Any:
     """A whole number, at most this number or the size that a letter names."""
-    return saved(
-        lambda name, value, known: whole(name, value, least, known[most] if isinstance(most, str) else most), int
-    )
+    return saved(lambda name, value, known: whole(name, value, least, known.get(most, most)), int)
 
 
 def flag(**more: Any) -> Any:
@@ -146,8 +144,13 @@ def chosen_parameters(estimator: Any) -> Document:
     >>> chosen_parameters(skl.SketchPCA(2, bounds=(-1.0, 1.0)))
     {'bounds': [-1.0, 1.0], 'n_components': 2}
     """
-    defaults, chosen = type(estimator)().get_params(deep=False), {}
-    for name, value in _flat_parameters(estimator).items():
+    parameters, defaults, chosen = estimator.get_params(deep=False), type(estimator)().get_params(deep=False), {}
+    if isinstance(parameters.get("features"), Features):  # Fields of features are flat in files.
+        features = parameters.pop("features")
+        parameters |= ANY_CELLS if features == Cells() else to_flat(features, estimator.design_task)
+    if (passive := parameters.pop("profile_columns", None)) is not None:
+        parameters["along"] = passive
+    for name, value in parameters.items():
         plain = _listed(value)
         if is_plain(plain) and (name not in defaults or plain != defaults[name]):
             chosen[name] = plain
@@ -155,17 +158,6 @@ def chosen_parameters(estimator: Any) -> Document:
 
 
 ANY_CELLS = {"n_directions": AUTO}  # `Cells()` in a file, where it differs from no features
-
-
-def _flat_parameters(estimator: Any) -> Document:
-    """The parameters by their names in model files, where those of features are flat."""
-    parameters = estimator.get_params(deep=False)
-    if isinstance(parameters.get("features"), Features):
-        features = parameters.pop("features")
-        parameters |= ANY_CELLS if features == Cells() else to_flat(features, estimator.design_task)
-    if (passive := parameters.pop("profile_columns", None)) is not None:
-        parameters["along"] = passive
-    return parameters
 
 
 def take_parameters(estimator: Any, parameters: Any) -> None:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, either
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
@@ -398,12 +398,9 @@ class SketchKMeans(NearestClusters, StepEstimator):
         super().check_parameters()
         if isinstance(self.features, families.Cells) and self.decoder != AUTO:
             raise ValueError(f"decoder {shortened(self.decoder)} is for frequencies: leave it out, or leave out cells")
-        frequencies = isinstance(self._wanted_features, Fourier) or self._number == AUTO
-        if self.profile_columns is not None and frequencies:
-            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and frequencies"
-            raise InvalidValueError("need cells", remedy, parameter="profile_columns")
-        if self.profile_columns is not None and self.features == families.Cells(n_directions=0):
-            remedy = either("give features=skl.features.Cells()", "leave out --directions")
+        other = isinstance(self._wanted_features, Fourier) or self.features == families.Cells(n_directions=0)
+        if self.profile_columns is not None and (other or self._chooses):
+            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and features"
             raise InvalidValueError("need cells in directions", remedy, parameter="profile_columns")
 
     @property
