@@ -57,18 +57,17 @@ class ClusterChoice:
     ----------
     n_clusters : the chosen number; 1 means that no clusters were found.
     most : the largest number that was tried.
-    basis : the criterion: `Basis.GAUSSIANS`, or `Basis.GAP` where no mixture of Gaussians fits the sketch;
-        `Basis.CELLS` for sketches of cells; `Basis.HIDDEN` where the noise of a private release may hide clusters.
+    basis : the criterion: `Basis.GAUSSIANS`, or `Basis.GAP` if no mixture of Gaussians fits the sketch; `Basis.CELLS`
+        for sketches of cells; `Basis.HIDDEN` if the noise of a private release may hide clusters.
     low, high : the smallest and the largest number whose criterion is as good, within its error.
     misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
-        it; None where no mixtures were fitted.
+        it; None if no mixtures were fitted.
     covariance_type : of those Gaussians, "diag" or "full".
     criteria, criterion_errors : for k = 1, 2, ..., the criterion less its minimum, and its standard error. It is BIC
         for Gaussians and cells, and minus the gap statistic otherwise. Numbers far beyond the best are not tried.
     inertias, inertia_errors : for k = 1, 2, ..., the inertia of k-means relative to that of one cluster, with its
-        error, where no Gaussians fit the sketch.
-    agreements : for k = 2, 3, ..., the agreement of the clusters of two halves of the rows (adjusted Rand index: 1 is
-        equal, 0 is chance), where there are rows.
+        error, if no Gaussians fit the sketch.
+    agreements : for k = 2, 3, ..., the adjusted Rand index of the clusters of two halves of the rows, if any.
     """
 
     n_clusters: int
@@ -200,7 +199,7 @@ class InertiaCurve(NamedTuple):
     gap_errors: Double
 
     def elbow(self, deviations: float = 1.0) -> int:
-        """The smallest k whose gap is exceeded by no larger k by more than so many standard errors and a drift."""
+        """The smallest k whose gap no larger k exceeds by more than some standard errors and a drift."""
         sizes = np.arange(len(self.gaps))
         more = self.gaps[None] - self.gaps[:, None] - DRIFT * (sizes[None] - sizes[:, None])
         exceeded = (more > deviations * self.gap_errors) & (sizes[None] > sizes[:, None])
@@ -210,7 +209,7 @@ class InertiaCurve(NamedTuple):
 def inertia_curve(
     rows: Double, most: int, rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> InertiaCurve:
-    """The curve of rows of equal weight, or of some of them, for k up to `most`.
+    """The curve of rows of equal weight, or of a sample of them, for k up to `most`.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.standard_normal((300, 2)) + 10 * rng.integers(0, 3, (300, 1))
@@ -344,8 +343,8 @@ def choose_k(
 
     Parameters
     ----------
-    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. With one
-        that was designed for fewer, a warning gives the number of its design.
+    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. If it
+        was designed for fewer, a warning gives the number of its design.
     max_clusters : the largest number to try.
     sample : some of the sketched rows, or rows like them. Without a sample, that of the sketch is used.
     assume_public_sample : the caller knows that the sample is public; otherwise a private release takes none.

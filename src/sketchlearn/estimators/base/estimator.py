@@ -112,17 +112,15 @@ class SketchEstimator(BaseEstimator):
             Instead of a sample, the lowest and the highest value of each column. The operator then depends on public
             numbers alone, as private releases require.
         representative : bool, default=None
-            False if the sample is not drawn from all over the data, such as the first rows of a stream. None means that
-            arrays and tables are, and the beginning of a stream is not.
+            False if the sample is not from all over the data, such as the first rows of a stream. None means True for
+            arrays and tables, and False for the beginning of a stream.
         columns : tuple of str, default=None
             With bounds, the names of the columns.
-        neighbors : str, default="add-remove"
-            With bounds, what a release will be about (see `privatize`).
         targets : str or list, default=None
-            With bounds, of kernel regressions, the columns to predict.
-        **size
-            With bounds: `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see
-            `skl.design`).
+            With bounds, for kernel regressions, the columns to predict.
+        neighbors, **size
+            With bounds: `n_rows`, `epsilon`, `delta` and `neighbors` of a release, which determine the number of
+            frequencies (see `skl.design`).
 
         Examples
         --------
