@@ -31,7 +31,8 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     Of data frames, the columns of these names are taken, in this order.
     """
     X = of_narrow_floats(X)
-    if names is not None and (own := _frame_names(X)) not in (None, names):
+    own = _frame_names(X)
+    if names is not None and own is not None and own != names:
         by_name(own, names)
         X = X[list(names)]
     try:

@@ -48,7 +48,8 @@ class FittedModel:
     @classmethod
     def from_fields(cls, document: Document, n_features: int) -> Self:
         """The model in a file; a `ValueError` says what is wrong with it."""
-        known, forms = {"d": n_features}, cls.saved_fields()
+        known: Known = {"d": n_features}
+        forms = cls.saved_fields()
         for name, form in forms.items():
             absent = form["optional"] and name not in document
             known[name] = None if absent else form["read"](name, document[name], known)

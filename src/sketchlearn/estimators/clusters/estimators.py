@@ -601,8 +601,8 @@ class SketchKMeans(NearestClusters, StepEstimator):
         labels, cost = self._nearest_of(state.model, rows, weights)
         step = self.step_of(state.sketch)
         if step is not None and len(step.cells) == len(state.model.weights) and step.too_close:
-            pilot = replace(clusters_of_step(step), centers=step.points)
-            pilot = self._model(state.sketch, pilot, state.model.choice)
+            before = replace(clusters_of_step(step), centers=step.points)
+            pilot = self._model(state.sketch, before, state.model.choice)
             other, less = self._nearest_of(pilot, rows, weights)
             if less < cost:
                 labels, cost, state = other, less, replace(state, model=pilot)

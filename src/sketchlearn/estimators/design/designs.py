@@ -332,7 +332,8 @@ def _waves_of_generator(request: Request) -> Operator:
             return generator_operators.on_sample(request.design_sample(), features.n_directions, *waves)
     if features.n_directions not in (AUTO, None):
         raise InvalidValueError("needs a sample here", UNKNOWN_PLACES, parameter="n_directions")
-    return generator_operators.waves_in_bounds(*checked_bounds(request.bounds), *waves)
+    low, high = checked_bounds(request.bounds)
+    return generator_operators.waves_in_bounds(low, high, *waves)
 
 
 def _of_kernels(request: Request) -> Operator:
