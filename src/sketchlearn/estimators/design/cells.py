@@ -180,12 +180,10 @@ def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bo
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
     fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
     wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.passive else LEAST_CELLS), n / ROWS_PER_CELL)
-
-    def room(width: int) -> float:
-        return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)
-
-    columns_squared = asked.columns_squared or room(1 + 2 * d) >= wanted
-    return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
+    left = MOST_FILE_BYTES - fixed
+    most, most_squared = (left / (8 * width + 16 / 3 * n_directions) for width in (2 + d, 1 + 2 * d))
+    columns_squared = asked.columns_squared or most_squared >= wanted
+    return max(k, int(min(wanted, most_squared if columns_squared else most))), columns_squared
 
 
 def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normalize: bool) -> Single:
