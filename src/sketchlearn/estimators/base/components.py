@@ -585,14 +585,10 @@ class StepEstimator(DesignedEstimator):
     def row_mean(self) -> RowMean:
         """The mean over all sketched rows, computed at the first request, or why it is not reported."""
         self.fitted_model()
-        state = self._state
-        assert state is not None
-        if state.row_mean is None:
-            if not state.has_rows:
-                return RowMean(withheld=NEVER_MEASURED)
-            state = self._state = replace(state, row_mean=self._find_row_mean(state))
-        assert state.row_mean is not None
-        return state.row_mean
+        assert self._state is not None
+        if self._state.row_mean is None and self._state.has_rows:
+            self._state = replace(self._state, row_mean=self._find_row_mean(self._state))
+        return self._state.row_mean or RowMean(withheld=NEVER_MEASURED)
 
     @abstractmethod
     def measured(self) -> tuple[str, RowMean]:

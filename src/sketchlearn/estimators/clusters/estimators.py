@@ -562,9 +562,8 @@ class SketchKMeans(NearestClusters, StepEstimator):
     def rival_of(self, step: CellStep, state: FittedState) -> CellSums | None:
         """Cells at the clusters of sampled rows, if the pilot's sample has too many or too few far ones."""
         rows, k = kept_rows(state.sketch), len(state.model.weights)
-        if rows is None or rows.complete or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
-            return None
-        if not step.cells.wider or abs(step.cells.wider - 1) <= MOST_WIDER:
+        alike = not step.cells.wider or abs(step.cells.wider - 1) <= MOST_WIDER
+        if alike or rows is None or rows.complete or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
             return None
         centers, _ = clusters_of_rows(rows, k, self._loss, self._generator())
         return step.cells.operator.moved_to(centers)
