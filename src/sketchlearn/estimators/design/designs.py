@@ -268,7 +268,7 @@ def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile
     in_columns = cells.n_directions == AUTO and d <= WIDE and not (cells.normalize or passive or mixture)
     p = 0 if in_columns else None if cells.n_directions == AUTO else int(cells.n_directions)
     if p == 0 and mixture:
-        raise ValueError("mixtures need cells in directions: leave out n_directions=0")
+        raise InvalidValueError("mixtures need cells in directions", f"leave out {Parameter('n_directions', 0)}")
     squared = mixture or bool(passive)
     return CellsAsked(
         asked.n_components, p, asked.seed, cells.normalize, squared, passive, asked.standardize, asked.n_kept
