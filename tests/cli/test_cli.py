@@ -332,12 +332,12 @@ MISTAKES = [
     (
         ["fit", "kmeans", "-k", 1000, "day1.sketch"],
         1,
-        "cannot tell 1,000 clusters or components in 2 columns: ask for fewer",
+        "cannot determine 1,000 clusters or components in 2 columns: ask for fewer",
     ),
     (
         ["fit", "gmm", "-k", 1000, "day1.sketch"],
         1,
-        "cannot tell 1,000 clusters or components in 2 columns: ask for fewer",
+        "cannot determine 1,000 clusters or components in 2 columns: ask for fewer",
     ),
     (["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", "nope.csv"], 1, "there is no file nope.csv"),
     (["fit", "kmeans", "-k", 3, "day1.sketch", "--sample", "design.json"], 1, "design.json is a design, not a table"),

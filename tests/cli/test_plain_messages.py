@@ -70,7 +70,7 @@ FROM_PYTHON_ALONE = (
     "with targets, Dask and Spark take a schema with a design",
     "needs rows, and these are on other machines",
     'schema="auto" would infer scales',
-    "have one scale, which tells no better one",  # design takes no sketch on the command line
+    "have one scale, from which no better one can",  # design takes no sketch on the command line
     "skl.load reads it",  # cli/files.py says it in commands
 )
 

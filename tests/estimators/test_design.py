@@ -340,7 +340,7 @@ def test_units_and_rows_of_a_small_sketch_stay():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "mixture"}, "not what 'mixture' needs"),
+        ({"task": "mixture"}, "for 'mixture', give design a sample"),
         ({"rows": 10}, "rows needs a sample"),
         ({"schema": "auto"}, "schema needs a sample"),
         ({"n_rows": 1000}, "n_rows needs a sample"),
@@ -358,5 +358,5 @@ def test_what_a_sketch_does_not_tell_is_refused(options, message):
 
 def test_one_scale_tells_no_other():
     sketch = skl.design(clusters(), n_components=5).sketch(clusters())
-    with pytest.raises(ValueError, match="one scale, which tells no better one"):
+    with pytest.raises(ValueError, match="one scale, from which no better one can"):
         skl.design(sketch, n_components=5)

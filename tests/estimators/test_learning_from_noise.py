@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
-from sketchlearn.estimators.design.fourier import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
+from sketchlearn.estimators.design.frequencies import BROAD_IN_BOUNDS, BROAD_UNDER_PURE_NOISE
 from sketchlearn.inference.decoders.loop import Status
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target, fourier_part

@@ -7,9 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import sketchlearn as skl
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
 from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
-from sketchlearn.estimators.number_of_clusters import agreement_of_halves, inertia_curve
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice, agreement_of_halves, inertia_curve
 from sketchlearn.inference.decoders.number_of_components import component_path
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target
@@ -211,11 +210,11 @@ CHOICE = ClusterChoice(2, 3, Basis.GAP, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1
     ("field", "value", "message"),
     [
         ("n_clusters", 0, "n_clusters must be"),
-        ("basis", "luck", "is no basis"),
+        ("basis", "luck", "is not a basis"),
         ("covariance_type", "odd", "must be diag or full"),
         ("criteria", [1, "x"], "criteria"),
         ("inertias", 3, "must be a list of numbers"),
-        ("other", 1, "choice must say"),
+        ("other", 1, "choice must have the fields"),
     ],
 )
 def test_forged_choices_are_refused(field, value, message):

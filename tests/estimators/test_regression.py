@@ -202,7 +202,7 @@ X0, Y0 = problem(100)
         (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(4, bound=9.0).sketch(X0), n_targets=4),
          "n_targets must be a whole number from 1 to 3"),
         (lambda: skl.SketchLinearRegression().fit_sketch(SecondMoments(4, bound=9.0).sketch(X0), targets="y"),
-         "no names of columns"),
+         "columns have no names"),
         (lambda: skl.SketchLinearRegression().fit(X0[:1], Y0[:1]), "n_samples=1 rows do not determine a regression"),
         (lambda: skl.SketchRidge(-1.0).fit(X0, Y0), "must not be negative"),
         (lambda: skl.SketchRidge("best").fit(X0, Y0), "must be a finite number"),

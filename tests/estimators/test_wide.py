@@ -297,8 +297,8 @@ def test_profiles_of_wide_rows_are_over_all_records():
     [
         ({"profile_columns": ["income"]}, "no names"),
         ({"profile_columns": [9]}, "profile_columns must be names"),
-        ({"profile_columns": [1, 1]}, "twice"),
-        ({"profile_columns": list(range(8))}, "leave some to cluster on"),
+        ({"profile_columns": [1, 1]}, "must name each column once"),
+        ({"profile_columns": list(range(8))}, "leave some for the clusters"),
         (
             {"profile_columns": [1], "features": skl.features.Cells(normalize=True)},
             "profile_columns are for clusters in cells",
@@ -425,7 +425,7 @@ def test_columns_travel_along_on_the_command_line(tmp_path):
     assert "--profile-columns belong to the design" in refused.stderr.replace("\n", " ")
 
 
-# Bounds alone: random sums of the columns
+# Bounds alone: random projections of the columns
 
 
 def rows_in_box(n: int, seed: int) -> np.ndarray:
@@ -452,9 +452,9 @@ def test_clusters_of_wide_rows_from_bounds_alone(tmp_path):
     best = KMeans(4, n_init=3, random_state=0).fit(rows).cluster_centers_
     assert squared_error(rows, model.cluster_centers_) < 1.02 * squared_error(rows, best)
     assert np.array_equal(model.predict(rows[:500]), np.argmin(model.transform(rows[:500]), axis=1))
-    with pytest.warns(UserWarning, match="random sums"):
+    with pytest.warns(UserWarning, match="random projections"):
         assert model.inertia_ is None
-    with pytest.warns(UserWarning, match="random sums"):
+    with pytest.warns(UserWarning, match="random projections"):
         assert model.standard_errors_ == {}
 
 
@@ -471,7 +471,7 @@ def test_private_clusters_of_wide_rows_need_no_public_rows():
 def test_what_random_sums_cannot_tell_is_refused():
     operator = skl.design(bounds=BOX, n_components=4)
     sketch = operator.sketch(rows_in_box(3000, 3))
-    with pytest.raises(ValueError, match="tell means alone"):
+    with pytest.raises(ValueError, match="determine means alone"):
         skl.SketchKMedians(4).fit_sketch(sketch)
     with pytest.raises(ValueError, match="Fourier features is needed"):
         skl.SketchGaussianMixture(4).fit_sketch(sketch)

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import sketchlearn as skl
 from sketchlearn.cli.commands import app
 from sketchlearn.core import containers as container
-from sketchlearn.estimators.clusters.task import is_possible
-from sketchlearn.estimators.design.fourier import bins_of_rows
+from sketchlearn.estimators.clusters.of_fourier import is_possible
+from sketchlearn.estimators.design.frequencies import bins_of_rows
 from sketchlearn.features.histograms import MOST_BINS
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.sensitivity import Sensitivity

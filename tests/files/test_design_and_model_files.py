@@ -72,7 +72,7 @@ DESIGN = design_to_bytes(skl.design(ROWS, n_components=2), {"task": "kmeans"})
         ("columns", ["a"], "columns must be 2 different names"),
         ("n_records", -1, "n_records must be a number of records"),
         ("n_features", 0, "n_features must be a whole number"),
-        ("outcome", {}, "outcome must say"),
+        ("outcome", {}, "outcome must have the fields"),
     ],
 )
 def test_forged_models_are_refused_in_one_sentence(field, value, message):

@@ -197,7 +197,7 @@ def test_a_release_of_expected_statistics_tells_the_mixture():
     deviation = np.sqrt(np.diagonal(found.covariances_, axis1=1, axis2=2))
     assert np.max(np.abs(learned.means_ - found.means_) / deviation) < 0.2
     assert learned.privacy_ is not None
-    with pytest.warns(UserWarning, match="log_likelihood_ is withheld"):
+    with pytest.warns(UserWarning, match="log_likelihood_ is not reported"):
         assert learned.log_likelihood_ is None
 
 

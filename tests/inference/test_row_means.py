@@ -108,9 +108,9 @@ def test_a_sample_that_is_not_random_is_refused():
     sketch = skl.design(ROWS, n_components=3, seed=0).sketch(ROWS)
     far = ROWS[ROWS[:, 0] > 1]
     model = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch, sample=far[:500])
-    with pytest.warns(UserWarning, match=r"inertia_ is withheld: .* not a random sample .* rows=500"):
+    with pytest.warns(UserWarning, match=r"inertia_ is not reported: .* not a random sample .* rows=500"):
         assert model.inertia_ is None
-    with pytest.warns(UserWarning, match=r"inertia_error_ is withheld"):
+    with pytest.warns(UserWarning, match=r"inertia_error_ is not reported"):
         assert model.inertia_error_ is None
 
 
@@ -134,7 +134,7 @@ def test_the_sketch_alone_withholds_it_where_none_does():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = skl.SketchKMeans(3, random_state=0).fit_sketch(sketch)
-    with pytest.warns(UserWarning, match=r"inertia_ is withheld: .* rows=500"):
+    with pytest.warns(UserWarning, match=r"inertia_ is not reported: .* rows=500"):
         assert model.inertia_ is None
 
 

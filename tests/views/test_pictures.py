@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.image import imread
 from matplotlib.patches import Ellipse
 
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice
 from sketchlearn.views.pictures import plot_changes, plot_choice, plot_comparison, plot_marginal, plot_model
 
 CENTERS = np.array([[0, 0, 0, 0], [8, 0, 2, 0], [0, 8, -2, 0]])

@@ -182,8 +182,7 @@ def design_for_images(images: str, bounds: str, seed: int, columns: tuple[Any, .
 
 def _design(choices: Choices, columns: tuple[Any, ...] | None, **more: Any) -> skl.extend.Operator:
     # scikit-learn takes a second to import, and a sketch with a design does not need it
-    from sketchlearn.estimators.base.supervised import positions
-    from sketchlearn.estimators.design.cells import passive_columns
+    from sketchlearn.estimators.base.supervised import passive_columns, positions
     from sketchlearn.features.families import FLAT_NAMES, from_flat
 
     if choices.targets is not None and choices.task == "kernel":  # by position, as the rows have no names here

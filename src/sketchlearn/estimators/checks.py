@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sketchlearn.core.arrays import Double
@@ -69,10 +69,8 @@ def check_operator(operator: Operator, rows: Any) -> None:
         raise ValueError(f"rows must be an array of at least {LEAST_ROWS} rows, not of shape {rows.shape}")
     integers, bad = operator.write_rows(rows, 1)
     _require(bad < 0, f"{name} refuses row {bad}: give rows that it takes")
-    _require(
-        np.abs(integers).max() <= operator.largest_contribution,
-        f"a record contributes more than {name}.largest_contribution",
-    )
+    largest = np.abs(integers).max()
+    _require(largest <= operator.largest_contribution, f"a record contributes more than {name}.largest_contribution")
     whole = operator.sketch(rows, n_jobs=1)
     _require(np.array_equal(integers.sum(axis=0), whole.sums), f"{name}.write_rows and add_rows differ")
     _require(len(whole.sums) == operator.n_sums, f"{name}.n_sums differs from the number of sums")
@@ -80,9 +78,7 @@ def check_operator(operator: Operator, rows: Any) -> None:
     orders = np.random.default_rng(0).permutation(len(rows))
     _require(_same(operator.sketch(rows[orders]), whole), f"{name} depends on the order of rows")
     parts = [operator.sketch(part) for part in np.array_split(rows, PARTS)]
-    added = parts[0]
-    for part in parts[1:]:
-        added = added + part
+    added = reduce(add, parts)
     _require(_same(added, whole), f"sketches of parts by {name} do not add up to that of all rows")
     _require(_same(added - parts[0] + parts[0], added), f"what {name} subtracts is not what it added")
     _require(_same(operator.sketch(rows, n_jobs=PARTS), whole), f"{name} depends on the number of threads")
@@ -191,17 +187,12 @@ def check_reader(path: Any, rows: Any) -> None:
     """
     rows = np.asarray(rows, np.float64)
     for _ in range(2):
-        found = list(_blocks(path))
+        found = [np.asarray(block.rows, np.float64) for block in source(path).blocks(None)]
         read = np.concatenate(found) if found else np.empty((0, rows.shape[1]))
         _require(read.shape == rows.shape, f"{path} is read as an array of shape {read.shape}, not {rows.shape}")
         _require(np.array_equal(read, rows, equal_nan=True), f"{path} is read as other numbers")
     n_rows = source(path).n_rows
     _require(n_rows in (None, len(rows)), f"{path} says that it has {n_rows} rows, and has {len(rows)}")
-
-
-def _blocks(path: Any) -> Iterator[NDArray[Any]]:
-    for block in source(path).blocks(None):
-        yield np.asarray(block.rows, np.float64)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -210,23 +201,17 @@ def _same(one: Any, other: Any) -> bool:
 
 def _taken(operator: Operator, rows: Double) -> Double:
     """The features of those rows that the operator does not refuse."""
-    kept: list[NDArray[Any]] = []
-    for row in rows:
-        integers, bad = operator.write_rows(row[None], 1)
-        if bad < 0:
-            kept.append(integers[0].astype(np.float64))
+    written = (operator.write_rows(row[None], 1) for row in rows)
+    kept = [integers[0].astype(np.float64) for integers, bad in written if bad < 0]
     _require(kept, f"{type(operator).__name__} refuses all rows")
     return np.array(kept)
 
 
 def _check_norms(changes: Double, declared: Any, name: str) -> None:
-    norms: dict[str, Callable[[Double], Double]] = {
-        "l1": lambda change: np.abs(change).sum(axis=1),
-        "l2_squared": lambda change: (change * change).sum(axis=1),
-    }
-    for norm, measure in norms.items():
-        found, bound = float(measure(changes).max()), float(getattr(declared, norm))
+    norms = {"l1": np.abs(changes).sum(axis=1), "l2_squared": (changes * changes).sum(axis=1)}
+    for norm, values in norms.items():
+        found, bound = float(values.max()), float(getattr(declared, norm))
         _require(
-            found <= bound * (1 + 1e-12),
+            found <= bound * (1 + ROUNDING),
             f"a record changes sums by {found:,.6g} in {norm}, beyond {name}: {bound:,.6g}",
         )

@@ -26,7 +26,7 @@ from sketchlearn.estimators.design.cells import CANDIDATES, POWER_ITERATIONS, WI
 from sketchlearn.estimators.design.column_ranges import box
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.frequencies import plain
-from sketchlearn.estimators.design.sample_summary import Sampled, deviations
+from sketchlearn.estimators.design.sample_summary import deviations
 from sketchlearn.estimators.gaussian_mixture import SketchGaussianMixture
 from sketchlearn.estimators.kernel_regression import KernelFit, KernelProblem, n_frequencies_for, waves_on_sample
 from sketchlearn.features.bounded import CLIP, REFUSE
@@ -307,7 +307,7 @@ class ClassSample:
         return self._seen(*ways.best()), self._seen(*ways.best(MOST_LOCAL_DIRECTIONS))
 
     def _seen(self, directions: Single, units: Double) -> ClassSample:
-        operator = in_directions(Sampled(self.rows, self.representative, self.columns), directions, units)
+        operator = in_directions(DesignSample(self.rows, self.representative, self.columns), directions, units)
         center, reach = np.zeros(len(directions)), np.array(operator.inner.bound)  # type: ignore[attr-defined]
         places = operator.mapped(self.rows, kernel.n_threads(None))
         return ClassSample(places, self.codes, self.representative, None, lambda: (center, reach), operator)

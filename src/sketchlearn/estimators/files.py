@@ -62,17 +62,14 @@ def selected_from_bytes(data: bytes) -> SelectedClasses:
 
 
 def model_to_bytes(estimator: Any) -> bytes:
-    """A fitted estimator as the bytes of a file."""
-    return bytes(estimator.model_bytes(task_of(estimator).name))
+    return estimator.model_bytes(task_of(estimator).name)
 
 
 @loading()
 def model_from_bytes(data: bytes) -> SketchEstimator:
     """The estimator whose file these bytes are."""
-    estimator: SketchEstimator
     if is_network(data):
-        estimator = tasks()["generator"].load().from_model_bytes(data)
-        return estimator
+        return tasks()["generator"].load().from_model_bytes(data)
     with expecting("model", data):
         document = from_document(data, MODEL, MODEL_VERSION)
     try:
@@ -84,8 +81,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
         check_model_fields(document, {key for key, form in fields.items() if key in document or not form["optional"]})
         d = whole("n_features", document["n_features"], most=MOST_FEATURES)
         model = kind.model_type.from_fields(document, d)
-        estimator = kind(**kind.parameters_of(model))
-        return estimator.with_model(model, document)
+        return kind(**kind.parameters_of(model)).with_model(model, document)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise FormatError(f"not a model that this version can use: {said}") from None

@@ -18,7 +18,6 @@ from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.estimators.base.components import (
     FittedMixture,
-    RowMeanEstimator,
     SketchMixture,
     StepEstimator,
     largest_first,
@@ -27,12 +26,17 @@ from sketchlearn.estimators.base.components import (
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, Known, read_array, saved, word
 from sketchlearn.estimators.base.state import DesignSample, FittedState
-from sketchlearn.estimators.cluster_choice import ClusterChoice
-from sketchlearn.estimators.design.cells import REACH_FACTOR, WIDE
+from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.column_ranges import extremes
-from sketchlearn.estimators.design.costs import ROWS_PER_PARAMETER, steps_pay
-from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
-from sketchlearn.estimators.number_of_clusters import ChosenNumber
+from sketchlearn.estimators.design.sample_summary import (
+    MOST_ROWS,
+    REACH_FACTOR,
+    ROWS_PER_PARAMETER,
+    deviations,
+    steps_pay,
+    thinned,
+)
+from sketchlearn.estimators.number_of_clusters import ClusterChoice
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.expected_statistics import LARGEST_REACH, ExpectedStatistics, Gaussians
 from sketchlearn.features.families import AUTO, Features, Fourier, former_parameters, frequencies_instead
@@ -421,7 +425,7 @@ class FittedGaussians(FittedMixture):
 
 @former_parameters
 @dataclass(eq=False, repr=False)
-class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanEstimator):
+class SketchGaussianMixture(StepEstimator, SketchMixture):
     """A mixture of Gaussians, from rows or from a sketch alone.
 
     Parameters

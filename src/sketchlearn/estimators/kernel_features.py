@@ -163,13 +163,12 @@ class PeriodicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _query(given: str | Wave) -> Wave:
-    """The wave of queries: named ones are real, and the exponential is replaced by a cosine with dither."""
+    """The nonlinearity of queries: named ones are real, and a cosine with dither replaces the exponential."""
     wave = wave_from(REAL_WAVES.get(given, given) if isinstance(given, str) else given)
     return FourierSeries(((0.5, 0.0),), complex=True) if wave == Exponential() else wave
 
 
 def _wave(given: str | Wave, query: Wave) -> Wave:
-    """The wave of rows, which may depend on that of queries."""
     first = query.coefficient(1)
     if isinstance(given, str) and given == "cosine" and first:
         return FourierSeries(((first.real / (2 * abs(first)), first.imag / (2 * abs(first))),), complex=query.complex)

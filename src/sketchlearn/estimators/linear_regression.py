@@ -12,8 +12,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import either
 from sketchlearn.core.messages import counted, warn_caller
 from sketchlearn.core.values import whole
-from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
-from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, integer, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, SketchedTable
 from sketchlearn.estimators.base.supervised import (

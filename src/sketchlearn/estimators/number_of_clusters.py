@@ -1,31 +1,26 @@
-"""`choose_k`: the number of clusters, from one sketch that was designed for the largest number."""
+"""The number of clusters, estimated from one sketch that was designed for the largest number (`choose_k`)."""
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, fields, replace
+from enum import Enum
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, called
-from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
+from sketchlearn.core.messages import in_certain_digits, in_digits, warn_caller
 from sketchlearn.core.progress import steps_shown
-from sketchlearn.core.values import whole
-from sketchlearn.estimators.base.components import DesignedEstimator
-from sketchlearn.estimators.base.estimator import model_attribute
-from sketchlearn.estimators.base.state import DesignSample, error_units, given_rows, kept_rows
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
-from sketchlearn.estimators.design.fourier import clusters_resolved
-from sketchlearn.features.families import AUTO, Features, Fourier, frequencies_instead
-from sketchlearn.features.operator import Operator
+from sketchlearn.core.values import number, shortened, whole
+from sketchlearn.estimators.base.state import error_units, given_rows, kept_rows
+from sketchlearn.estimators.design.frequencies import clusters_resolved, plain
+from sketchlearn.features.families import frequencies_instead
 from sketchlearn.inference.calibration import calibrated
 from sketchlearn.inference.cells import NO_COVARIANCES, CellClusters, Cells
 from sketchlearn.inference.decoders import decoder_from
@@ -40,6 +35,154 @@ from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.weighted_clusters import RowSample
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
+
+LARGEST = "the criterion is least at the largest number tried. Design a sketch for more, and use a larger"
+MOST_CLUSTERS = 1 << 20  # in a file
+
+
+class Basis(Enum):
+    """The criterion by which a number was chosen."""
+
+    GAUSSIANS = "a mixture of so many Gaussians explains the sketch"
+    GAP = "the gap statistic of k-means"
+    CELLS = "Gaussians of clusters of cells"
+    HIDDEN = "the noise of the private release hides clusters, all or some"
+
+
+@dataclass(frozen=True)
+class ClusterChoice:
+    """An estimated number of clusters. Prints as sentences and a table.
+
+    Attributes
+    ----------
+    n_clusters : the chosen number; 1 means that no clusters were found.
+    most : the largest number that was tried.
+    basis : the criterion: `Basis.GAUSSIANS`, or `Basis.GAP` if no mixture of Gaussians fits the sketch; `Basis.CELLS`
+        for sketches of cells; `Basis.HIDDEN` if the noise of a private release may hide clusters.
+    low, high : the smallest and the largest number whose criterion is as good, within its error.
+    misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
+        it; None if no mixtures were fitted.
+    covariance_type : of those Gaussians, "diag" or "full".
+    criteria, criterion_errors : for k = 1, 2, ..., the criterion less its minimum, and its standard error. It is BIC
+        for Gaussians and cells, and minus the gap statistic otherwise. Numbers far beyond the best are not tried.
+    inertias, inertia_errors : for k = 1, 2, ..., the inertia of k-means relative to that of one cluster, with its
+        error, if no Gaussians fit the sketch.
+    agreements : for k = 2, 3, ..., the adjusted Rand index of the clusters of two halves of the rows, if any.
+    """
+
+    n_clusters: int
+    most: int
+    basis: Basis
+    low: int
+    high: int
+    misfit: float | None = None
+    covariance_type: str = "diag"
+    criteria: tuple[float, ...] = ()
+    criterion_errors: tuple[float, ...] = ()
+    inertias: tuple[float, ...] = ()
+    inertia_errors: tuple[float, ...] = ()
+    agreements: tuple[float, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The choice in words."""
+        said = [self._verdict()]
+        if self.basis is not Basis.HIDDEN and self.low < self.high:
+            said.append(f"Within the error of the criterion there are {self.low} to {self.high}.")
+        if self.basis is Basis.GAP:
+            said.append("No single k is clearly best: the curve shows the gain from each additional cluster.")
+        if self.agreements:
+            if self.n_clusters > 1:
+                agree = self.agreements[min(self.n_clusters - 2, len(self.agreements) - 1)]
+                said.append(f"Clusters of two halves of the rows agree to {agree:.2f} (1 is equal, 0 is chance).")
+        elif self.basis is Basis.GAP and self.most > 1:
+            said.append(
+                "The rows are draws of a fitted density, whose components can look like clusters: keep rows beside the "
+                f"sketch with {called('design', '...', rows=500)}, or give some with "
+                f"{either('sample=rows', '--sample FILE')}."
+            )
+        return said
+
+    @property
+    def headline(self) -> str:
+        """The number in words, such as "3 clusters", "20 or more clusters" or "no clusters"."""
+        if self.n_clusters == 1:
+            return "no clusters"
+        return f"{self.n_clusters} {'or more ' if self.n_clusters == self.most else ''}clusters"
+
+    def _verdict(self) -> str:
+        k, found = self.n_clusters, self.headline[:1].upper() + self.headline[1:]
+        if self.basis is Basis.HIDDEN:
+            hides = "found: the noise of the private release may hide them"
+            if k > 1:
+                hides = "found; the noise of the private release may hide more"
+            return f"{found} {hides}. Release more records at once, or with a larger epsilon."
+        misfit = "" if self.misfit is None else f"residual {in_digits(self.misfit, 2)} times that of sampling"
+        if self.basis is Basis.GAP:
+            by = f"{found} by the gap statistic"
+            if misfit:
+                return f"{by}: no mixture of up to {self.most} Gaussians fits ({misfit})."
+            return (
+                f"{by}. Gaussians were not tried: they need the exponential wave, without subsampling, and three "
+                "records per parameter."
+            )
+        if k > 1 and k == self.most:
+            return f"{found}: {LARGEST} {Parameter('max_clusters')}."
+        if self.basis is Basis.CELLS:
+            if k == 1:
+                return "No clusters: one Gaussian describes the cells of the sketch best."
+            return f"{found}: {k} Gaussians, each of some cells of the sketch, describe the records best."
+        fit = f"fits the sketch ({misfit})"
+        return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
+
+    def table(self) -> list[str]:
+        """Lines of a table of all numbers of clusters that were tried."""
+        columns = {"criterion": _with_errors(self.criteria, self.criterion_errors)}
+        if self.inertias:
+            columns["inertia"] = _with_errors(self.inertias, self.inertia_errors)
+        if self.agreements:
+            columns["halves agree"] = ["", *(f"{agree:.2f}" for agree in self.agreements)]
+        n = max(map(len, columns.values()))
+        marks = [f"{k} <" if k == self.n_clusters else f"{k}  " for k in range(1, n + 1)]
+        named = ([name, *cells, *[""] * (n - len(cells))] for name, cells in columns.items())
+        table = [["k  ", *marks], *named]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in table]
+        return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
+
+    def __str__(self) -> str:
+        return "\n".join([" ".join(self.sentences), *self.table()])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, numbers and words."""
+        form = {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
+        return {**form, "basis": self.basis.name}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        """The choice in a file; a `ValueError` says what is wrong with it."""
+        names = [field.name for field in fields(cls)]
+        if not isinstance(form, dict) or sorted(form) != sorted(names):
+            raise ValueError(f"choice must have the fields {', '.join(names)}")
+        if not isinstance(form["basis"], str) or form["basis"] not in Basis.__members__:
+            raise ValueError(f"choice: {shortened(form['basis'])} is not a basis")
+        if form["covariance_type"] not in ("diag", "full"):
+            raise InvalidValueError(f"choice: {Parameter('covariance_type')} must be diag or full")
+        read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:]}
+        read |= {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
+        read["misfit"] = None if form["misfit"] is None else number("misfit", form["misfit"])
+        return cls(**read, basis=Basis[form["basis"]], covariance_type=form["covariance_type"])
+
+
+def _numbers(name: str, form: Any) -> tuple[float, ...]:
+    if not isinstance(form, list) or len(form) > MOST_CLUSTERS:
+        raise ValueError(f"choice: {name} must be a list of numbers")
+    return tuple(number(name, item) for item in form)
+
+
+def _with_errors(values: Sequence[float], errors: Sequence[float]) -> list[str]:
+    pairs = zip(values, errors, strict=True)
+    return [f"{in_certain_digits(value, error)} +- {in_digits(error, 1 if error else 2)}" for value, error in pairs]
+
 
 REFERENCES = 6
 STARTS = 2  # of k-means; the same for rows and references
@@ -56,7 +199,7 @@ class InertiaCurve(NamedTuple):
     gap_errors: Double
 
     def elbow(self, deviations: float = 1.0) -> int:
-        """The smallest k whose gap is exceeded by no larger k by more than so many standard errors and a drift."""
+        """The smallest k whose gap no larger k exceeds by more than some standard errors and a drift."""
         sizes = np.arange(len(self.gaps))
         more = self.gaps[None] - self.gaps[:, None] - DRIFT * (sizes[None] - sizes[:, None])
         exceeded = (more > deviations * self.gap_errors) & (sizes[None] > sizes[:, None])
@@ -66,7 +209,7 @@ class InertiaCurve(NamedTuple):
 def inertia_curve(
     rows: Double, most: int, rng: np.random.Generator, progress: Callable[[str], None] | None = None
 ) -> InertiaCurve:
-    """The curve of rows of equal weight, or of some of them, for k up to `most`.
+    """The curve of rows of equal weight, or of a sample of them, for k up to `most`.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.standard_normal((300, 2)) + 10 * rng.integers(0, 3, (300, 1))
@@ -78,7 +221,6 @@ def inertia_curve(
     most = min(most, max(1, len(np.unique(rows, axis=0)) - 1))  # As many clusters as rows have no inertia.
 
     def losses_of(table: Double, k: int, what: str) -> Double:
-        """The squared distance of each row from its center."""
         if progress is not None:
             progress(f"k-means of {what}, with 1 to {most} clusters: {k}")
         if k == 1:
@@ -115,7 +257,6 @@ def agreement_of_halves(rows: Double, most: int, rng: np.random.Generator) -> Do
 
 
 def some_rows(rows: Double, most: int, rng: np.random.Generator) -> Double:
-    """At most so many of the rows, drawn at random."""
     return rows if len(rows) <= most else rows[rng.permutation(len(rows))[:most]]
 
 
@@ -129,8 +270,7 @@ def _centers(rows: Double, k: int, rng: np.random.Generator) -> Double:
 UNSURE_DEVIATIONS = 2.0  # of a criterion: numbers of clusters within so many standard errors are equally good
 
 
-def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
-    """The choice, of numbers up to that of the cells."""
+def _of_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice:
     if sketch.ledger is not None:
         raise InvalidValueError(
             "a private release of cells does not determine the number of clusters",
@@ -159,19 +299,11 @@ def choose_among_cells(sketch: Sketch, cells: Cells, most: int) -> ClusterChoice
     errors = 2 * np.sqrt(np.abs(variances - variances[best]))
     above = criteria - criteria[best]
     near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
-    return ClusterChoice(
-        best + 1,
-        reach,
-        Basis.CELLS,
-        int(near.min()),
-        int(near.max()),
-        criteria=_plain(above),
-        criterion_errors=_plain(errors),
-    )
+    found = ClusterChoice(best + 1, reach, Basis.CELLS, int(near.min()), int(near.max()))
+    return replace(found, criteria=plain(above), criterion_errors=plain(errors))
 
 
 def _warn_of_design(sketch: Sketch, n_clusters: float, most: int, doubt: str) -> None:
-    """Warns of a number of clusters that is larger than that of the sketch's design."""
     operator = fourier_part(sketch)[1]
     designed = clusters_resolved(operator.n_frequencies, operator.n_features, operator.wave)
     if n_clusters <= designed:
@@ -211,8 +343,8 @@ def choose_k(
 
     Parameters
     ----------
-    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. With one
-        that was designed for fewer, a warning gives the number of its design.
+    sketch : a sketch of an operator that was designed for the largest number: `design(rows, n_components=20)`. If it
+        was designed for fewer, a warning gives the number of its design.
     max_clusters : the largest number to try.
     sample : some of the sketched rows, or rows like them. Without a sample, that of the sketch is used.
     assume_public_sample : the caller knows that the sample is public; otherwise a private release takes none.
@@ -241,17 +373,16 @@ def choose_k(
 def choose_with_rows(
     sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None = None
 ) -> ClusterChoice:
-    """The choice from a sketch and, where there are some, rows; `say` is told what is being done."""
+    """The choice from a sketch and, where there are some, rows; progress goes to `say`."""
     require_enough_shares(sketch.ledger)
     if (cells := Cells.of(sketch)) is not None:
         with one_blas_thread():
-            if cells.operator.sampled_cells is None and sample is not None and sample.complete:
-                # There are too few records for covariances within cells.
-                rows = sample.scaled_rows().rows
-                reach = min(most, len(rows))
-                agreements = _plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
-                return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
-            return choose_among_cells(sketch, cells, most)
+            if cells.operator.sampled_cells is not None or sample is None or not sample.complete:
+                return _of_cells(sketch, cells, most)
+            rows = sample.scaled_rows().rows  # There are too few records for covariances within cells.
+            reach = min(most, len(rows))
+            agreements = plain(agreement_of_halves(rows, reach, rng)) if reach > 1 else ()
+            return replace(_of_gap(rows, reach, None, rng, say), agreements=agreements)
     choice = _of_frequencies(sketch, most, sample, rng, say)
     if choice.basis is Basis.GAUSSIANS or (choice.basis is Basis.GAP and sample is None):
         k = choice.n_clusters
@@ -262,11 +393,19 @@ def choose_with_rows(
 def _of_frequencies(
     sketch: Sketch, most: int, sample: RowSample | None, rng: np.random.Generator, say: Say | None
 ) -> ClusterChoice:
-    target = Target.of(sketch, HIGHEST_HARMONIC)
+    target, decoder = Target.of(sketch, HIGHEST_HARMONIC), decoder_from("auto")
+    per_component = DiagonalGaussian().n_parameters(1, target.n_features)
     asked = min(most, int(np.ceil(sketch.count)))
-    reach, decoder = _reach(target, asked), decoder_from("auto")
+    reach = min(asked, int(target.n_numbers // (NUMBERS_PER_PARAMETER * per_component)))
+    if reach < 2 <= asked:
+        raise InvalidValueError(
+            f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
+            f"{target.n_features} columns",
+            f"design it for more, as with {called('design', 'sample', n_components=asked)}",
+        )
     if reach < asked:
         _warn_of_design(sketch, np.inf, most, f"numbers of clusters above {reach} are not tried")
+    nothing_seen = ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
 
     def fitting(text: str) -> None:
         if say is not None:
@@ -276,63 +415,37 @@ def _of_frequencies(
         problem = cleaned(Problem.of(target, reach), decoder, rng, fitting)
         density, outcome = fit_density(problem, decoder, rng, fitting)
         if outcome.status is Status.HIDDEN:
-            return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+            return nothing_seen
         rows = None if sample is None else _representative(sketch, sample, rng)
-        agreements = () if rows is None or reach < 2 else _plain(agreement_of_halves(rows, reach, rng))
-    determined = int(sketch.count / (RECORDS_PER_PARAMETER * _n_parameters(target.n_features)))
+        agreements = () if rows is None or reach < 2 else plain(agreement_of_halves(rows, reach, rng))
+    determined = int(sketch.count / (RECORDS_PER_PARAMETER * per_component))
     tested = min(reach, determined, n_affordable(problem, DiagonalGaussian()))
     if target.released and not tested:
-        return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach)
+        return nothing_seen
     path = None
     if target.whole and target.imaginary and tested:
         # Without one_blas_thread, as matrices are large enough for threads.
         path = number_of_gaussians(problem, density, float(sketch.count), tested, say)
         if path.explains and (path.n_components < tested or tested == reach):
-            return _of_gaussians(path, reach, agreements)
+            return replace(_of_gaussians(path, reach), agreements=agreements)
     with one_blas_thread():
         if rows is None:
             n = min(MOST_ROWS, max(2, int(sketch.count)))  # More would understate the errors.
             rows = density.heavy().sample(n, rng)[0] / error_units(sketch.operator)
-        choice = replace(_of_gap(rows, reach, path, rng, say), agreements=agreements)
+        choice = _of_gap(rows, reach, path, rng, say)
     hidden = sample is None and hidden_by_noise(target, choice.n_clusters)
-    return ClusterChoice(1, reach, Basis.HIDDEN, 1, reach) if hidden else choice
+    return nothing_seen if hidden else replace(choice, agreements=agreements)
 
 
-def _reach(target: Target, most: int) -> int:
-    """The largest number of clusters for which the sketch is long enough; a sketch too short for two is refused."""
-    reach = min(most, int(target.n_numbers // (NUMBERS_PER_PARAMETER * _n_parameters(target.n_features))))
-    if reach < 2 <= most:
-        raise InvalidValueError(
-            f"a sketch of {target.n_numbers:,.0f} numbers cannot distinguish two clusters from one in "
-            f"{target.n_features} columns",
-            f"design it for more, as with {called('design', 'sample', n_components=most)}",
-        )
-    return reach
-
-
-def _n_parameters(n_features: int) -> int:
-    """Of one diagonal Gaussian."""
-    return DiagonalGaussian().n_parameters(1, n_features)
-
-
-def _of_gaussians(path: ComponentPath, most: int, agreements: Sequence[float]) -> ClusterChoice:
+def _of_gaussians(path: ComponentPath, most: int) -> ClusterChoice:
     above, errors = path.criteria - path.criteria.min(), path.errors
     near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
     k = path.n_components
     full = not isinstance(path.chosen.mixture.model, DiagonalGaussian)
     hidden = bool(path.target.released) and path.least_share > 0.5 / (k + 1)
-    return ClusterChoice(
-        k,
-        most,
-        Basis.HIDDEN if hidden else Basis.GAUSSIANS,
-        min(k, *near.tolist()),
-        most if hidden else max(k, *near.tolist()),
-        path.misfit,
-        "full" if full else "diag",
-        _plain(above),
-        _plain(errors),
-        agreements=tuple(agreements),
-    )
+    basis, high = (Basis.HIDDEN, most) if hidden else (Basis.GAUSSIANS, max(k, *near.tolist()))
+    kind = "full" if full else "diag"
+    return ClusterChoice(k, most, basis, min(k, *near.tolist()), high, path.misfit, kind, plain(above), plain(errors))
 
 
 def _of_gap(
@@ -340,18 +453,17 @@ def _of_gap(
 ) -> ClusterChoice:
     curve = inertia_curve(rows, most + SIZES_BEYOND, rng, say)
     k = min(most, curve.elbow(UNSURE_DEVIATIONS))  # With one deviation, boxes of 3000 rows were sometimes cut in two.
-    misfit = None if path is None else path.misfit
     return ClusterChoice(
         k,
         most,
         Basis.GAP,
         k,
         min(most, max(k, curve.elbow(0.0))),
-        misfit,
-        criteria=_plain((curve.gaps.max() - curve.gaps)[:most]),
-        criterion_errors=_plain(curve.gap_errors[:most]),
-        inertias=_plain(curve.inertias[:most]),
-        inertia_errors=_plain(curve.inertia_errors[:most]),
+        None if path is None else path.misfit,
+        criteria=plain((curve.gaps.max() - curve.gaps)[:most]),
+        criterion_errors=plain(curve.gap_errors[:most]),
+        inertias=plain(curve.inertias[:most]),
+        inertia_errors=plain(curve.inertia_errors[:most]),
     )
 
 
@@ -368,68 +480,3 @@ def _representative(sketch: Sketch, sample: RowSample, rng: np.random.Generator)
         at = (rng.random() + np.arange(n)) / n * weighted.weights.sum()
         chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), at), len(rows) - 1)
     return np.asarray(weighted.rows[chosen] / sample.units)
-
-
-def _plain(numbers: Double) -> tuple[float, ...]:
-    return tuple(numbers.tolist())
-
-
-@dataclass(eq=False, repr=False)
-class ChosenNumber(DesignedEstimator):
-    """An estimator with a given number of clusters or components, or "auto": then it is estimated from the sketch."""
-
-    _: KW_ONLY
-    max_clusters: int = 20
-
-    #: how the number was chosen, a `ClusterChoice`; None where it was given
-    choice_ = model_attribute("choice")
-
-    @property
-    @abstractmethod
-    def _number(self) -> int | str:
-        """The requested number, or "auto"."""
-
-    @property
-    def _n_components(self) -> int:
-        """The number that the sketch is designed for."""
-        return self.max_clusters if self._number == AUTO else self._number  # type: ignore[return-value]
-
-    def check_parameters(self) -> None:
-        if isinstance(self._number, str) and self._number != AUTO:
-            raise ValueError(
-                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
-            )
-        whole("max_clusters", self.max_clusters)
-        super().check_parameters()
-
-    def check_size(self, n_rows: int) -> None:
-        if self._number != AUTO or n_rows < 1:
-            super().check_size(n_rows)
-
-    def _check_distinct(self, rows: NDArray[Any]) -> None:
-        if self._number != AUTO:
-            super()._check_distinct(rows)
-
-    @property
-    def _wanted_features(self) -> Features | None:
-        return self.features if self.features is not None or self.decoder == AUTO else Fourier()
-
-    @property
-    def _pilot_suits(self) -> bool:
-        return super()._pilot_suits and self._number != AUTO
-
-    def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
-        # Mixtures are only compared on sketches without frequency subsampling.
-        if self._number == AUTO and isinstance(self._features_for(design_sample), Fourier):
-            design_sample = replace(design_sample, n_rows=None)
-        return super().design_operator(design_sample, rng)
-
-    def _chosen(
-        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
-    ) -> tuple[int, ClusterChoice | None]:
-        """The number of clusters, and how it was chosen."""
-        if self._number != AUTO:
-            return self._n_components, None
-        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
-        self._say(" ".join(choice.sentences))
-        return choice.n_clusters, choice

@@ -17,8 +17,7 @@ from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import truth, whole
 from sketchlearn.estimators.base.arrays import decoded_table
-from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
-from sketchlearn.estimators.base.estimator import model_attribute
+from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, model_array, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState
 from sketchlearn.estimators.design.column_ranges import box, keeping_rows, origin_of, radius, second_moments

@@ -1,6 +1,6 @@
-"""The tasks: one row each. All that has a list of tasks reads it here: the package, files, `info`, the command line.
+"""The table of tasks, which the package, files, `info` and the command line read.
 
-Nothing heavy is imported: a row says where its estimator lives, and it is imported when it is needed.
+Estimators are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -31,34 +31,24 @@ class Task:
     home: str
 
     def load(self) -> Any:
-        """The class of the estimator."""
         return getattr(import_module(self.home), self.estimator)
 
 
-def _own(name: str, title: str, estimator: str, folder_and_file: str) -> Task:
-    return Task(name, title, estimator, f"sketchlearn.estimators.{folder_and_file}")
-
-
 _tasks: dict[str, Task] = {
-    task.name: task
-    for task in (
-        _own("kmeans", "k-means", "SketchKMeans", "clusters.estimators"),
-        _own("kmedians", "k-medians", "SketchKMedians", "clusters.estimators"),
-        _own("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixture"),
-        _own("stable", "mixture of stable laws", "SketchStableMixture", "stable_mixture"),
-        _own("generator", "network that generates rows", "SketchGenerator", "generators.estimator"),
-        _own("pca", "principal components", "SketchPCA", "principal_components"),
-        _own("ica", "independent components", "SketchICA", "independent_components"),
-        _own("subspaces", "subspace clusters", "SketchSubspaces", "subspaces"),
-        _own("regression", "linear regression", "SketchLinearRegression", "linear_regression"),
-        _own("ridge", "ridge regression", "SketchRidge", "linear_regression"),
-        _own(
-            "kernel",
-            "kernel regression",
-            "SketchKernelRegressor",
-            "kernel_regression",
-        ),
-        _own("classifier", "classes", "SketchClassifier", "classifier"),
+    name: Task(name, title, estimator, f"sketchlearn.estimators.{module}")
+    for name, title, estimator, module in (
+        ("kmeans", "k-means", "SketchKMeans", "clusters.estimators"),
+        ("kmedians", "k-medians", "SketchKMedians", "clusters.estimators"),
+        ("gmm", "mixture of Gaussians", "SketchGaussianMixture", "gaussian_mixture"),
+        ("stable", "mixture of stable laws", "SketchStableMixture", "stable_mixture"),
+        ("generator", "network that generates rows", "SketchGenerator", "generators.estimator"),
+        ("pca", "principal components", "SketchPCA", "principal_components"),
+        ("ica", "independent components", "SketchICA", "independent_components"),
+        ("subspaces", "subspace clusters", "SketchSubspaces", "subspaces"),
+        ("regression", "linear regression", "SketchLinearRegression", "linear_regression"),
+        ("ridge", "ridge regression", "SketchRidge", "linear_regression"),
+        ("kernel", "kernel regression", "SketchKernelRegressor", "kernel_regression"),
+        ("classifier", "classes", "SketchClassifier", "classifier"),
     )
 }
 OWN_ESTIMATORS = {task.estimator: task for task in _tasks.values()}
@@ -102,7 +92,6 @@ def tasks() -> dict[str, Task]:
 
 
 def foreign_tasks() -> dict[str, Task]:
-    """Those of other packages and scripts."""
     return {name: task for name, task in tasks().items() if task.estimator not in OWN_ESTIMATORS}
 
 
@@ -112,10 +101,8 @@ def designs() -> dict[str, bool]:
 
 
 def task_of(estimator: Any) -> Task:
-    """The task of an estimator."""
-    found = [task for task in tasks().values() if task.estimator == type(estimator).__name__]
-    for task in found:
-        if type(estimator) is task.load():
+    for task in tasks().values():
+        if task.estimator == type(estimator).__name__ and type(estimator) is task.load():
             return task
     known = ", ".join(task.estimator for task in tasks().values())
     raise TypeError(f"a {type(estimator).__name__} cannot be saved: only {known} can")

@@ -1,6 +1,6 @@
 """What can be asked of sketches directly, without learning clusters or mixtures first."""
 
-from sketchlearn.estimators.cluster_choice import ClusterChoice
+from sketchlearn.estimators.number_of_clusters import ClusterChoice
 from sketchlearn.questions.comparison import (
     Change,
     ChangeDetector,

@@ -20,9 +20,9 @@ from sketchlearn.core.messages import in_digits
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.arrays import encoded_array
-from sketchlearn.estimators.base.components import DesignedEstimator, Step, StepEstimator
+from sketchlearn.estimators.base.components import DesignedEstimator, StepEstimator
 from sketchlearn.estimators.base.state import check_public_rows, error_units
-from sketchlearn.estimators.clusters.task import reduced_in_units
+from sketchlearn.estimators.clusters.of_fourier import reduced_in_units
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
 from sketchlearn.features.families import Fourier
@@ -288,7 +288,7 @@ def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
         raise InvalidValueError(f"this {name} was fitted with {k} components, not {n_components}", remedy)
 
 
-def _of_steps(fitted: StepEstimator, step: Step, X: Any, rng: np.random.Generator) -> Explanation:
+def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator) -> Explanation:
     """The explanation of exact steps from a pilot: the last gain, and whether the records resemble its sample."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
     centers, columns = model.centers_of_parts, sketch.operator.columns

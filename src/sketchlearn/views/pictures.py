@@ -11,9 +11,8 @@ import numpy as np
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import counted, printable
 from sketchlearn.core.packages import required
-from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
-from sketchlearn.estimators.base.estimator import SketchEstimator
-from sketchlearn.estimators.cluster_choice import Basis, ClusterChoice
+from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.refinement import refine
 from sketchlearn.inference.decoders.target import Target, fourier_part

@@ -25,48 +25,34 @@ from sketchlearn.rows.source_base import Source, by_name, no_names, nothing_left
 
 
 def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, **options: Any) -> Any:
-    """The result of scikit-learn's `validate_data`: an array, or a sparse matrix in rows.
+    """The array, or sparse matrix in rows, of scikit-learn's `validate_data`; errors name the column and a remedy.
 
-    Of data frames, the columns of these names are taken, in this order. A value that is missing or not a number is
-    refused with its column and a remedy.
+    Of data frames, the columns of these names are taken, in this order.
     """
-    X = in_model_order(of_narrow_floats(X), names)
+    X = of_narrow_floats(X)
+    own = _frame_names(X)
+    if names is not None and own is not None and own != names:
+        by_name(own, names)
+        X = X[list(names)]
     try:
         return validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
-        reason = _refusal(X, error)
-        if reason is None and options.get("y_numeric"):
-            y = np.ravel(np.asarray(options["y"], object))
-            if any(isinstance(value, str | bytes) and _is_odd(value) for value in y):
-                reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
+        reason, y = _refusal(X, error), options["y"] if options.get("y_numeric") else ()
+        if reason is None and any(isinstance(v, str | bytes) and _is_odd(v) for v in np.ravel(np.asarray(y, object))):
+            reason = "y is text, not numbers: a regression needs numbers (for classes, use SketchClassifier)"
         if reason is None:
             raise
         raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
 
 
-def in_model_order(X: Any, names: tuple[str, ...] | None) -> Any:
-    """The columns of these names of a data frame, in this order; other kinds of X unchanged.
-
-    >>> import pandas as pd
-    >>> in_model_order(pd.DataFrame({"c": [1], "b": [2], "a": [3]}), ("a", "b")).columns.tolist()
-    ['a', 'b']
-    """
-    own = _frame_names(X)
-    if names is None or own is None or own == names:
-        return X
-    by_name(own, names)
-    return X[list(names)]
-
-
 def _frame_names(X: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame, if all are strings."""
     columns = getattr(X, "columns", None)
     names = () if columns is None or not hasattr(X, "shape") else tuple(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _refusal(X: Any, error: Exception) -> str | None:
-    """A message on the first value that is missing or not a number, with a remedy; None if there is none."""
+    """What is wrong with the first value that is missing or not a number; None if there is none."""
     names = _frame_names(X)
     for i, column in enumerate(_columns(X)):
         name = f"column {i}" if names is None else f"column {names[i]!r}"
@@ -79,21 +65,18 @@ def _refusal(X: Any, error: Exception) -> str | None:
         if (row := _odd_row(column)) is None:
             continue
         value = column[row]
-        cells = what_cells_hold([type(value)])
+        shown, cells = f"{shortened(value)} in row {row}", what_cells_hold([type(value)])
         if names is None and isinstance(error, TypeError) and not isinstance(value, str | bytes):
             return None  # For objects in arrays, scikit-learn's checks expect its own message.
         if cells is not None:
-            remedy = f"{remedy_for_cells(cells)}, or {drop}"
-            return f"{name} holds {cells} ({shortened(value)} in row {row}), not numbers: {remedy}"
+            return f"{name} holds {cells} ({shown}), not numbers: {remedy_for_cells(cells)}, or {drop}"
         if isinstance(value, str):
             encode = "turn it into numbers (a schema, or scikit-learn's OneHotEncoder)"
-            return f"{name} is text, not numbers ({shortened(value)} in row {row}): {encode}, or {drop}"
+            return f"{name} is text, not numbers ({shown}): {encode}, or {drop}"
         if isinstance(value, float | np.floating) and np.isinf(value):
             return f"row {row}, {name} is {value} (infinity): replace infinite values first"
         if not (value is None or type(value).__name__ in ("NAType", "NaTType") or value != value):
-            return (
-                f"{name} holds objects ({shortened(value)} in row {row}), not numbers: turn it into numbers, or {drop}"
-            )
+            return f"{name} holds objects ({shown}), not numbers: turn it into numbers, or {drop}"
         fill = "fill it (scikit-learn's SimpleImputer)"
         drop = either('leave such rows out with skl.source(X, nulls="drop")', "use --nulls drop")
         return f"row {row}, {name} is missing (NaN): {fill}, or {drop}"
@@ -101,7 +84,7 @@ def _refusal(X: Any, error: Exception) -> str | None:
 
 
 def _columns(X: Any) -> Iterator[NDArray[Any]]:
-    """The columns of a data frame of pandas or polars, of an array, or of a list of rows; none of other kinds of X."""
+    """The columns of a data frame, an array or a list of rows; none of other kinds of X."""
     if hasattr(X, "columns") and hasattr(X, "shape"):
         of_pandas = hasattr(X, "iloc")
         yield from (np.asarray((X.iloc[:, i] if of_pandas else X[:, i]).to_numpy()) for i in range(X.shape[1]))
@@ -114,7 +97,6 @@ def _columns(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def _odd_row(column: NDArray[Any]) -> int | None:
-    """The first row in which a column is not a finite number."""
     if column.dtype.kind == "f":
         return next(iter(np.flatnonzero(~np.isfinite(column)).tolist()), None)
     values = column.tolist() if column.dtype.kind in "OUS" else []
@@ -133,8 +115,7 @@ def _is_odd(value: Any) -> bool:
 
 
 def _keep_missing() -> str:
-    options = "let those columns say so in the schema (missing: indicate)"
-    return either('give those columns missing="indicate"', options)
+    return either('give those columns missing="indicate"', 'write "missing: indicate" at those columns in the schema')
 
 
 def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | None) -> SchemaColumns | None:
@@ -148,38 +129,8 @@ def schema_columns(X: Any, schema: Schema | str | None, before: SketchedTable | 
     return names if isinstance(names, SchemaColumns) else None
 
 
-def check_stream(schema: Schema | str | None) -> None:
-    """Refuses schema="auto" for streams: it would be proposed from the first rows."""
-    if isinstance(schema, str):
-        raise ValueError(
-            'schema="auto" would infer scales and categories from the first rows only: give schema=skl.schema(sample), '
-            "of a representative sample"
-        )
-
-
-def columns_on_machines(schema: Schema | str | None, y: Any) -> SchemaColumns | None:
-    """The encoded columns of rows on other machines, if there is a schema; with targets, a design is needed."""
-    if isinstance(schema, str):
-        raise ValueError(
-            'schema="auto" needs rows, and these are on other machines: give schema=skl.schema(sample), of a data '
-            "frame with some of them"
-        )
-    if schema is not None and y is not None:
-        raise ValueError(
-            "with targets, Dask and Spark take a schema with a design: design(sample, schema=...), engines.dask.sketch "
-            "or engines.spark.sketch, then fit_sketch"
-        )
-    return None if schema is None else SchemaColumns(schema)
-
-
 def encoded_rows(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> Source:
-    """Rows as a schema encodes them; the first ones must have column names."""
     return source(rows, schema=columns.schema) if before is None else rows.only(columns)
-
-
-def encoded_table(rows: Source, columns: SchemaColumns, before: SketchedTable | None) -> IncomingRows:
-    """Encoded rows without targets, on their way into a sketch."""
-    return IncomingRows(encoded_rows(rows, columns, before), before or SketchedTable(columns, len(columns)))
 
 
 def encoded_array(X: Any, columns: SchemaColumns) -> NDArray[np.float64]:
@@ -199,8 +150,7 @@ def rows_in_memory(rows: Any, table: SketchedTable, beside: Any = None) -> Incom
 
     Without targets, the array itself is included, unless rows are dropped, as its labels would be of other rows.
     """
-    held = rows if beside is None else beside
-    array = rows if beside is None else None
+    held, array = (rows, rows) if beside is None else (beside, None)
     if not isinstance(table.columns, SchemaColumns):
         checked = source(held)
         checked.gapless = True  # or scikit-learn's checks would have refused them
@@ -237,7 +187,6 @@ def with_targets(columns: SchemaColumns, targets: Sequence[Column]) -> SchemaCol
 
 
 def target_names(y: Any, rows: Source) -> list[str]:
-    """The names of the targets in a table."""
     names = [y] if isinstance(y, str) else list(y) if isinstance(y, list | tuple) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError(f"with a schema, y must name columns of the table, one or several, not {shortened(y)}")
@@ -249,7 +198,7 @@ def target_names(y: Any, rows: Source) -> list[str]:
 
 
 def decoded_table(rows: NDArray[Any], columns: tuple[str, ...] | None) -> Any:
-    """Decodes rows of a schema: to a data frame, or to an Arrow table without pandas. Without a schema, the rows."""
+    """Rows of a schema as a data frame, or an Arrow table without pandas; other rows as they are."""
     if not isinstance(columns, SchemaColumns):
         return rows
     import pyarrow as pa

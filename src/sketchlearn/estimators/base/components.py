@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,20 @@ from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, DensityMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from sketchlearn import engines
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.values import number, shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
-from sketchlearn.estimators.base.error_barred import ErrorBarredEstimator
-from sketchlearn.estimators.base.estimator import SketchEstimator, model_attribute
+from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator, model_attribute
 from sketchlearn.estimators.base.model import Document, FittedModel, Known, model_array, saved, scalar
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, given_rows, kept_rows
-from sketchlearn.estimators.cluster_choice import ClusterChoice
-from sketchlearn.estimators.design.cells import WIDE, passive_columns
+from sketchlearn.estimators.base.supervised import passive_columns
+from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.designs import FAMILIES, design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
+from sketchlearn.estimators.number_of_clusters import ClusterChoice, choose_with_rows
 from sketchlearn.features.families import AUTO, Cells, Features, Fourier, checked
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.calibration import WeightedRows
@@ -54,8 +55,8 @@ from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.source import is_array, source
 from sketchlearn.sketch.sums import Sketch
 
-MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`designing.touched_frequencies`)
-ROWS_PER_COMPONENT = 25  # that are kept, where a few thousand would be fewer
+MOST_ADDED_ERROR = 0.01  # of the squared error, by subsampling (`design.frequencies.touched`)
+ROWS_PER_COMPONENT = 25  # in the priority sample, which has a few thousand rows at least
 SAMPLED_PER_COMPONENT = 2  # rows at least, given or kept: halves of fewer had fewer rows than centers, a NumPy error
 
 
@@ -68,6 +69,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     features: Features | None = None
 
     _learns_points: ClassVar[bool] = False  # whether decoders may find points, which are no density
+    _chooses = False  # whether the number of components is to be chosen
     standardize = False  # a parameter of k-means alone
     profile_columns = cast("Any", None)  # and so are these
     outcome_ = model_attribute("outcome")
@@ -75,22 +77,20 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     @property
     def n_iter_(self) -> int:
-        """Steps that a decoder's search took; 0 where there was none: passes over rows do not count."""
-        iterations: int = self.outcome_.iterations
-        return iterations
+        """Steps of a decoder's search; 0 if there was none. Passes over rows do not count."""
+        return self.outcome_.iterations
 
     @abstractmethod
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Any:
-        """The model of a sketch and, where rows are at hand, of those."""
+        """The model of a sketch and of a sample of rows, if there is one."""
 
     @property
     @abstractmethod
     def _n_components(self) -> int:
-        """How many clusters or components are asked for."""
+        """The number of clusters or components."""
 
     @property
     def _task(self) -> str:
-        """What the operator is designed for."""
         return "kmeans"
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         checked(self.features, FAMILIES[self._task], type(self).__name__)
 
     def check_size(self, n_rows: int) -> None:
-        if n_rows < self._n_components:
+        if n_rows < (1 if self._chooses else self._n_components):
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
             raise InvalidValueError(f"{rows} cannot have {self._n_components} clusters", "ask for fewer clusters")
 
@@ -143,11 +143,11 @@ class DesignedEstimator(ErrorBarredEstimator):
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)
 
     def _sample(self, sketch: Sketch, given: RowSample | None) -> RowSample | None:
-        """Rows to learn from beside the sketch; a decoder that is named learns from the sketch alone."""
+        """Rows to learn from beside the sketch; a named decoder learns from the sketch alone."""
         return given if given is not None or self.decoder != "auto" else kept_rows(sketch)
 
     def _check_determined(self, sketch: Sketch, sample: RowSample | None, k: int) -> None:
-        """Refuses more components than there are rows, or numbers to tell them."""
+        """Refuses more components than rows, or than the sketch's numbers determine."""
         target = Target.of(sketch)  # which refuses an empty sketch
         self.check_size(int(np.ceil(sketch.count)))
         d = target.n_features
@@ -160,20 +160,21 @@ class DesignedEstimator(ErrorBarredEstimator):
             )
         if sample is None and k * d > target.n_numbers:
             raise ValueError(
-                f"a sketch of {target.n_numbers:,.0f} numbers cannot tell {k:,} clusters or components in {d} columns: "
-                "ask for fewer, or design the sketch for as many"
+                f"a sketch of {target.n_numbers:,.0f} numbers cannot determine {k:,} clusters or components in {d} "
+                "columns: ask for fewer, or design the sketch for as many"
             )
         least = SAMPLED_PER_COMPONENT * k
         if sample is not None and not sample.complete and len(sample.rows) < least:
             raise ValueError(
-                f"{counted(len(sample.rows), 'row')} beside the sketch cannot tell {k:,} clusters or components, as "
-                f"each half of the rows judges those of the other: give or keep at least {least:,} rows, or ask for "
-                "fewer"
+                f"{counted(len(sample.rows), 'row')} beside the sketch cannot determine {k:,} clusters or components, "
+                f"as half of the rows validates those of the other half: give or keep at least {least:,} rows, or ask "
+                "for fewer"
             )
 
-    def _check_distinct(self, rows: NDArray[Any]) -> None:
-        """Warns of fewer distinct rows than there shall be clusters."""
-        if (distinct := few_distinct(rows, k := self._n_components)) is not None:
+    def _check_distinct(self, design_sample: DesignSample) -> None:
+        if self._chooses or not design_sample.complete:
+            return
+        if (distinct := few_distinct(design_sample.rows, k := self._n_components)) is not None:
             warn_caller(
                 f"there are only {len(distinct)} distinct rows for {k} clusters: some of them coincide",
                 ConvergenceWarning,
@@ -182,18 +183,14 @@ class DesignedEstimator(ErrorBarredEstimator):
     @property
     def _wanted_features(self) -> Features | None:
         """The features that the parameters ask for; None where the rows decide."""
-        return self.features
-
-    @property
-    def _pilot_suits(self) -> bool:
-        """Whether cells of a pilot's centers are the best features for rows of few columns."""
-        return self._task == "kmeans" and self.profile_columns is None
+        return self.features if self.features is not None or self.decoder == AUTO else Fourier()
 
     def _features_for(self, design_sample: DesignSample) -> Features:
         """The features for these rows. Frequencies encode tables with a schema, unless cells are asked for."""
         wanted, narrow = self._wanted_features, design_sample.rows.shape[1] <= WIDE
+        pilot_suits = self._task == "kmeans" and self.profile_columns is None and not self._chooses
         if wanted is not None:
-            in_columns = wanted == Cells() and narrow and self._pilot_suits
+            in_columns = wanted == Cells() and narrow and pilot_suits
             return Cells(n_directions=0) if in_columns else wanted
         if self.profile_columns is not None:
             return Cells()
@@ -201,10 +198,10 @@ class DesignedEstimator(ErrorBarredEstimator):
             return Fourier()
         if not narrow:
             return Cells()
-        return Cells(n_directions=0) if design_sample.representative and self._pilot_suits else Fourier()
+        return Cells(n_directions=0) if design_sample.representative and pilot_suits else Fourier()
 
     def _n_kept(self, design_sample: DesignSample, k: int) -> int | None:
-        """How many rows are kept beside the sketch; beside cells in directions none, unless all rows are few."""
+        """The size of the priority sample; beside cells in directions there is none, unless all rows are few."""
         features = self._features_for(design_sample)
         if isinstance(features, Fourier) or features == Cells(n_directions=0):
             return max(rows_wanted(self._task), ROWS_PER_COMPONENT * k)
@@ -212,39 +209,38 @@ class DesignedEstimator(ErrorBarredEstimator):
         return MOST_ROWS if few and self._task == "kmeans" else None
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
-        everything, k = design_sample.everything, self._n_components
-        if everything is not None and everything.n_records == len(design_sample.rows):
-            self._check_distinct(design_sample.rows)
+        self._check_distinct(design_sample)
+        k, rows, features = self._n_components, design_sample.rows, self._features_for(design_sample)
+        # The number of clusters is chosen from sketches without frequency subsampling.
+        n_rows = None if self._chooses and isinstance(features, Fourier) else design_sample.n_rows
         operator = design(
-            design_sample.rows,
+            rows,
             n_components=k,
             task=self._task,
             representative=design_sample.representative,
-            features=self._features_for(design_sample),
+            features=features,
             seed=int(rng.integers(2**31)),
             standardize=self.standardize,
             rows=self._n_kept(design_sample, k),
-            n_rows=design_sample.n_rows,
-            profile_columns=passive_columns(self.profile_columns, design_sample.columns, design_sample.rows.shape[1])
-            or None,
+            n_rows=n_rows,
+            profile_columns=passive_columns(self.profile_columns, design_sample.columns, rows.shape[1]) or None,
         )
         return operator.with_columns(design_sample.columns)
 
 
 def require_rows(status: Status) -> None:
-    """Refuses errors of a result that is neither that of kept rows nor of a mixture that explains the sketch."""
-    if status in (Status.ROWS, Status.ALL_ROWS):
-        return
+    """Refuses errors of a result that is neither that of sampled rows nor of a mixture that explains the sketch."""
     if status is Status.HIDDEN:
         raise UndeterminedError(status.value, status.advice)
-    raise UndeterminedError(
-        "no mixture explains the sketch up to noise, and it keeps no rows that would tell",
-        f"keep some beside it, with {called('design', '...', rows=500)}",
-    )
+    if status not in (Status.ROWS, Status.ALL_ROWS):
+        raise UndeterminedError(
+            "no mixture explains the sketch up to noise, and it has no sample of rows",
+            f"keep some beside it, with {called('design', '...', rows=500)}",
+        )
 
 
 def largest_first(weights: Double) -> NDArray[np.intp]:
-    """The order in which clusters and components are numbered: by their shares, so that 0 is the largest.
+    """The order in which clusters and components are numbered: the largest first.
 
     >>> largest_first(np.array([0.2, 0.5, 0.3])).tolist()
     [1, 2, 0]
@@ -252,49 +248,39 @@ def largest_first(weights: Double) -> NDArray[np.intp]:
     return np.argsort(-weights, kind="stable")
 
 
-def check_shares(weights: Double) -> None:
-    """Refuses weights of a model file that are not shares of a whole."""
-    if np.any(weights < 0) or not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-3):
-        raise ValueError("weights must not be negative and must sum to 1")
-
-
 def _outcome_content(outcome: Outcome) -> Document:
-    """What a model file says of how decoding went."""
-    return {
-        "squared_residual": float(outcome.cost),
-        "misfit": float(outcome.misfit),
-        "iterations": int(outcome.iterations),
-        "status": outcome.status.name,
-    }
+    figures = {"squared_residual": float(outcome.cost), "misfit": float(outcome.misfit)}
+    return {**figures, "iterations": int(outcome.iterations), "status": outcome.status.name}
 
 
 def _read_outcome(name: str, form: Any, known: Known) -> Outcome:  # noqa: ARG001
-    """How decoding went, as a model file says, without its mixture."""
+    """The outcome in a model file, without its mixture."""
     if not isinstance(form, dict) or form.keys() != {"squared_residual", "misfit", "iterations", "status"}:
-        raise ValueError("outcome must say squared_residual, misfit, iterations and status")
+        raise ValueError("outcome must have the fields squared_residual, misfit, iterations and status")
     if not isinstance(form["status"], str) or form["status"] not in Status.__members__:
         raise ValueError(f"outcome: {shortened(form['status'])} is not a status")
     cost, misfit = (number(field, form[field]) for field in ("squared_residual", "misfit"))
     if cost < 0:
         raise ValueError("outcome: squared_residual must not be negative")
-    nothing: Any = None
-    return Outcome(nothing, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])
-
-
-def _read_choice(name: str, form: Any, known: Known) -> ClusterChoice:  # noqa: ARG001
-    return ClusterChoice.from_json(form)
+    mixture: Any = None
+    return Outcome(mixture, cost, misfit, whole("iterations", form["iterations"], 0), Status[form["status"]])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedComponents(FittedModel):
-    """Weights of components, the density that they are of, and how decoding went; a file has no density."""
+    """Weights of components, their density, and the outcome of decoding; a file has no density."""
 
     kind_of_part: ClassVar[str] = "component"
 
     weights: Double = model_array("k")
     outcome: Outcome = saved(_read_outcome, _outcome_content)
     density: Mixture = None  # type: ignore[assignment]
-    choice: ClusterChoice | None = saved(_read_choice, ClusterChoice.to_json, optional=True, default=None)
+    choice: ClusterChoice | None = saved(
+        lambda name, form, known: ClusterChoice.from_json(form),  # noqa: ARG005
+        ClusterChoice.to_json,
+        optional=True,
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if self.density is None:
@@ -308,130 +294,16 @@ class FittedComponents(FittedModel):
 
     @property
     def deviations_of_parts(self) -> Double:
-        """How far records lie from the middle of their cluster or component, column by column; NaN where unknown."""
+        """Standard deviations within each cluster or component, by column; NaN where unknown."""
         return np.sqrt(self.density.variances())
 
     @abstractmethod
     def restored_density(self) -> Mixture:
-        """The density that the fields of a file tell of."""
+        """The density from the fields of a file."""
 
     def check(self) -> None:
-        check_shares(self.weights)
-
-
-class Step(Protocol):
-    """A step of the algorithm on all records of a sketch, from the pilot at which they were summed."""
-
-    @property
-    def gain(self) -> float:
-        """By how much the step lowered what is minimised."""
-
-    @property
-    def gain_in_words(self) -> str:
-        """The same, after "The last pass"."""
-
-    @property
-    def cost(self) -> float:
-        """What is minimised, after the step, at most."""
-
-    @property
-    def n_parts(self) -> int:
-        """Clusters or components with records."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether another step would gain less than is worth a pass."""
-
-    @property
-    def still(self) -> bool:
-        """Whether nothing moves any more."""
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What to say of records that are unlike those of the pilot's sample."""
-
-    def next_operator(self) -> Operator:
-        """What records contribute to the step after this one."""
-
-
-@dataclass(eq=False, repr=False)
-class StepEstimator(DesignedEstimator):
-    """An estimator of which each pass over the rows is a step of its algorithm: never worse than the pilot."""
-
-    _: KW_ONLY
-    n_passes: int | str = AUTO
-
-    #: passes over rows in memory, at most
-    most_passes = 100
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if not isinstance(self.n_passes, str) or self.n_passes != AUTO:
-            whole("n_passes", self.n_passes)
-
-    @abstractmethod
-    def step_of(self, sketch: Sketch) -> Step | None:
-        """The step that a sketch tells exactly; None for sketches of other features, or with noise."""
-
-    @abstractmethod
-    def model_of_step(self, step: Any, state: FittedState) -> Any:
-        """The model after a step; the one before is in the state."""
-
-    def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
-        """The step, from which passes go on at the model of the state."""
-        return step
-
-    def rival_of(self, step: Any, state: FittedState) -> Operator | None:  # noqa: ARG002
-        """The operator at another start, where rows that are kept tell of some that the pilot's sample lacked."""
-        return None
-
-    def has_little_to_gain(self, step: Any, state: FittedState, incoming: IncomingRows) -> bool:  # noqa: ARG002
-        """Whether some of the rows show that another pass is not worth its time, whatever the last one gained."""
-        return False
-
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        if (found := self.step_of(state.sketch)) is not None:
-            step = self.at_model(found, state)
-            if incoming is not None:
-                state, step = self._further_passes(state, step, incoming)
-            for doubt in step.doubts:
-                warn_caller(doubt, ConvergenceWarning)
-        return super()._after_learning(state, incoming)
-
-    def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
-        """More steps, a pass over the rows each."""
-        auto = self.n_passes == AUTO
-        most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
-        if most == 1:
-            return state, step
-        if not incoming.replayable:
-            raise ValueError("these rows can only be read once: leave out n_passes")
-        if (rival := self.rival_of(step, state)) is not None:
-            most -= 1
-            if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
-                state, step = other
-        if auto and not (step.still or step.settled) and self.has_little_to_gain(step, state, incoming):
-            return state, step
-        for _ in range(most - 1):
-            if step.still or (auto and step.settled):
-                break
-            if (after := self._pass_at(step.next_operator(), state, incoming)) is None:
-                break
-            state, step = after
-        return state, step
-
-    def _pass_at(
-        self, operator: Operator, state: FittedState, incoming: IncomingRows
-    ) -> tuple[FittedState, Any] | None:
-        """The step at which all rows are summed by an operator; None where a center is nearest to no record."""
-        self._say("another pass over the rows")
-        sketch = self._sketched_by(operator.without_keeping(), incoming)
-        sketch = replace(sketch, operator=operator, kept=state.sketch.kept)  # rows that were kept stay so
-        step = self.step_of(sketch)
-        if step is None or step.n_parts < len(state.model.weights):
-            return None
-        state = replace(state, sketch=sketch)
-        return replace(state, model=self.model_of_step(step, state)), step
+        if np.any(self.weights < 0) or not math.isclose(float(self.weights.sum()), 1.0, rel_tol=1e-3):
+            raise ValueError("weights must not be negative and must sum to 1")
 
 
 def array_blocks(rows: Any) -> Iterable[NDArray[Any]]:
@@ -440,14 +312,14 @@ def array_blocks(rows: Any) -> Iterable[NDArray[Any]]:
 
 
 class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SketchEstimator):
-    """An estimator whose model tells the `nearest` cluster of rows, and their `distances` to all clusters."""
+    """An estimator whose model has the `nearest` cluster of rows, and their `distances` to all clusters."""
 
     @property
     def labels_(self) -> NDArray[np.int32]:
         labels = None if self._state is None else self._state.row_labels
         if labels is None:
             raise AttributeError(
-                "labels_ are there after fit on an array or a data frame, if no row was left out: predict tells others"
+                "labels_ exist only after fit on an array or a data frame without dropped rows: use predict"
             )
         return labels
 
@@ -462,7 +334,7 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return self._with_array(state, incoming.array, incoming.rows.weights)
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:  # noqa: ARG002
-        """The state with what the model says of an array of rows that was fitted."""
+        """The state with the labels of the fitted array."""
         labels = map(state.model.nearest, array_blocks(rows))
         return replace(state, row_labels=np.concatenate([np.empty(0, np.int32), *labels]))
 
@@ -482,19 +354,18 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return np.concatenate([np.empty((0, len(model.weights))), *map(model.distances, self.row_blocks(X))])
 
 
-def _read_chance(name: str, value: Any, known: Known) -> float:  # noqa: ARG001
-    if not 0 <= number(name, value) <= 1:
-        raise ValueError(f"{name} must be between 0 and 1, not {value}")
-    return float(value)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedMixture(FittedComponents):
-    """A mixture, and its fit test: 1 on average if records come from it, and the p-value, where it is known."""
+    """A mixture, its fit test (about 1 if records come from it) and the p-value, where it is known."""
 
     means: Double = model_array("k", "d")
     fit_test: float = scalar()
-    fit_p_value: float | None = saved(_read_chance, float, optional=True, default=None)
+    fit_p_value: float | None = scalar(optional=True, default=None)
+
+    def check(self) -> None:
+        super().check()
+        if self.fit_p_value is not None and not 0 <= self.fit_p_value <= 1:
+            raise ValueError(f"fit_p_value must be between 0 and 1, not {self.fit_p_value}")
 
     @property
     def centers_of_parts(self) -> Double:
@@ -502,7 +373,6 @@ class FittedMixture(FittedComponents):
 
     @property
     def fit_in_words(self) -> str:
-        """The fit test in a few words."""
         if self.fit_test == 0.0:
             return "unknown: a sketch of cells has none"
         figure = f"{in_digits(self.fit_test, 3)} (about 1 if records come from such a mixture)"
@@ -511,7 +381,7 @@ class FittedMixture(FittedComponents):
 
 @dataclass(eq=False, repr=False)
 class SketchMixture(DensityMixin, DesignedEstimator):
-    """A mixture of `n_components` distributions; each kind says how to learn it and what its densities are."""
+    """A mixture of `n_components` distributions; subclasses define how it is learned, and the densities."""
 
     n_components: int = 1
 
@@ -533,7 +403,6 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
     def _log_parts(self, X: Any) -> Double:
         """log(weight times density) of each row and component."""
-        self.fitted_model()
         shares = np.log(np.maximum(self.weights_, 1e-300))
         parts = [self._log_densities(rows) + shares for rows in self.row_blocks(X, np.float64)]
         return np.concatenate(parts) if parts else np.empty((0, len(shares)))
@@ -569,16 +438,133 @@ class SketchMixture(DensityMixin, DesignedEstimator):
 
 
 ROWS_OF_ATOMS = 5000  # drawn near the atoms, to look for a mixture there
-NEVER_MEASURED = "a model file of an earlier version does not say it: learn the model again, or score rows"
+NEVER_MEASURED = "a model file of an earlier version does not have it: learn the model again, or score rows"
 
 
 @dataclass(eq=False, repr=False)
-class RowMeanEstimator(DesignedEstimator):
-    """An estimator that knows the mean over all sketched rows of what each row costs, or of how likely it is.
+class StepEstimator(DesignedEstimator):
+    """An estimator whose passes over the rows are steps of its algorithm: never worse than the pilot.
 
-    From the rows themselves where they were at hand; from rows beside the sketch, which knows the means of features
-    over all rows; or from the sketch alone, where the density that was learned explains it.
+    It estimates the number of clusters or components, if it is "auto", and has the mean cost, or log-likelihood, of all
+    sketched rows: from the rows, if they were in memory; from a sample of rows and the sketch's means of features; or
+    from the sketch alone, if the fitted density explains it.
     """
+
+    _: KW_ONLY
+    max_clusters: int = 20
+    n_passes: int | str = AUTO
+
+    #: passes over rows in memory, at most
+    most_passes = 100
+    #: how the number was chosen, a `ClusterChoice`; None where it was given
+    choice_ = model_attribute("choice")
+
+    @property
+    @abstractmethod
+    def _number(self) -> int | str:
+        """The requested number, or "auto"."""
+
+    @property
+    def _chooses(self) -> bool:  # type: ignore[override]
+        return self._number == AUTO
+
+    @property
+    def _n_components(self) -> int:
+        return self.max_clusters if self._chooses else self._number  # type: ignore[return-value]
+
+    def check_parameters(self) -> None:
+        if isinstance(self._number, str) and self._number != AUTO:
+            raise ValueError(
+                f'the number of clusters or components must be a positive whole number, or "auto", not {self._number!r}'
+            )
+        whole("max_clusters", self.max_clusters)
+        super().check_parameters()
+        if self.n_passes != AUTO:
+            whole("n_passes", self.n_passes)
+
+    def _chosen(
+        self, sketch: Sketch, sample: RowSample | None, rng: np.random.Generator
+    ) -> tuple[int, ClusterChoice | None]:
+        if not self._chooses:
+            return self._n_components, None
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
+        self._say(" ".join(choice.sentences))
+        return choice.n_clusters, choice
+
+    @abstractmethod
+    def step_of(self, sketch: Sketch) -> Any:
+        """The step that a sketch determines exactly; None for sketches of other features, or with noise.
+
+        It has `cost`, what is minimized, after the step at most; `gain`, by how much the step lowered it, and
+        `gain_in_words`, after "The last pass"; `n_parts`, the clusters or components with records; `settled`, whether
+        another step would gain less than is worth a pass; `still`, whether nothing moves any more; `doubts` of records
+        that are unlike the pilot's sample; and `next_operator()`, for the step after this one.
+        """
+
+    @abstractmethod
+    def model_of_step(self, step: Any, state: FittedState) -> Any:
+        """The model after a step; the one before is in the state."""
+
+    def at_model(self, step: Any, state: FittedState) -> Any:  # noqa: ARG002
+        """The step, so that further passes start at the model of the state."""
+        return step
+
+    def rival_of(self, step: Any, state: FittedState) -> Operator | None:  # noqa: ARG002
+        """The operator at another start, if sampled rows show some that the pilot's sample lacked."""
+        return None
+
+    def has_little_to_gain(self, step: Any, state: FittedState, incoming: IncomingRows) -> bool:  # noqa: ARG002
+        """Whether some of the rows show that another pass is not worth its time."""
+        return False
+
+    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
+        if (found := self.step_of(state.sketch)) is not None:
+            step = self.at_model(found, state)
+            if incoming is not None:
+                state, step = self._further_passes(state, step, incoming)
+            for doubt in step.doubts:
+                warn_caller(doubt, ConvergenceWarning)
+        if state.given_rows is not None:  # They are used once more before they are dropped.
+            state = replace(state, row_mean=self._find_row_mean(state))
+        return super()._after_learning(state, incoming)
+
+    def _further_passes(self, state: FittedState, step: Any, incoming: IncomingRows) -> tuple[FittedState, Any]:
+        auto = self.n_passes == AUTO
+        most = int(self.n_passes) if not auto else self.most_passes if incoming.at_hand else 1
+        if most == 1:
+            return state, step
+        if not incoming.replayable:
+            raise ValueError("these rows can only be read once: leave out n_passes")
+        if (rival := self.rival_of(step, state)) is not None:
+            most -= 1
+            if (other := self._pass_at(rival, state, incoming)) is not None and other[1].cost < step.cost:
+                state, step = other
+        if auto and not (step.still or step.settled) and self.has_little_to_gain(step, state, incoming):
+            return state, step
+        for _ in range(most - 1):
+            if step.still or (auto and step.settled):
+                break
+            if (after := self._pass_at(step.next_operator(), state, incoming)) is None:
+                break
+            state, step = after
+        return state, step
+
+    def _pass_at(
+        self, operator: Operator, state: FittedState, incoming: IncomingRows
+    ) -> tuple[FittedState, Any] | None:
+        """The state and the step after a pass by an operator; None where a center is nearest to no record."""
+        self._say("another pass over the rows")
+        plain = operator.without_keeping()
+        if incoming.frame is not None:
+            sketch = engines.sketch(incoming.frame, plain, device=self.device)
+        else:
+            sketch = self._sketched(plain, incoming.rows, incoming.table)
+        sketch = replace(sketch, operator=operator, kept=state.sketch.kept)  # the priority sample stays the same
+        step = self.step_of(sketch)
+        if step is None or step.n_parts < len(state.model.weights):
+            return None
+        state = replace(state, sketch=sketch)
+        return replace(state, model=self.model_of_step(step, state)), step
 
     @abstractmethod
     def row_values(self, model: Any, rows: Double) -> Double:
@@ -590,27 +576,23 @@ class RowMeanEstimator(DesignedEstimator):
 
     @abstractmethod
     def fitted_again(self, model: Any, sample: WeightedRows) -> Callable[[Double], Double]:
-        """What is averaged, as a function of rows, under the model near this one that suits weighted rows best."""
+        """The averaged function of rows, for the model near this one that fits weighted rows best."""
 
     def share_of_rows(self, sketch: Sketch, n_rows: int) -> float:  # noqa: ARG002
-        """How much of a model that was fitted to rows is owed to those."""
+        """The share of the optimism of a fit to n rows that a model has, which was learned from more than rows."""
         return 1.0
 
     def row_mean(self) -> RowMean:
-        """The mean over all sketched rows, found when it is first asked for, and why it is withheld, if it is."""
+        """The mean over all sketched rows, computed at the first request, or why it is not reported."""
         self.fitted_model()
-        state = self._state
-        assert state is not None
-        if state.row_mean is None:
-            if not state.has_rows:
-                return RowMean(withheld=NEVER_MEASURED)
-            state = self._state = replace(state, row_mean=self._find_row_mean(state))
-        assert state.row_mean is not None
-        return state.row_mean
+        assert self._state is not None
+        if self._state.row_mean is None and self._state.has_rows:
+            self._state = replace(self._state, row_mean=self._find_row_mean(self._state))
+        return self._state.row_mean or RowMean(withheld=NEVER_MEASURED)
 
     @abstractmethod
     def measured(self) -> tuple[str, RowMean]:
-        """What is told of the mean, with its error: under which name, and in the units of that."""
+        """The name of the reported figure, and its value with the error."""
 
     def certainty_facts(self) -> Document:
         found = self.row_mean()
@@ -618,16 +600,9 @@ class RowMeanEstimator(DesignedEstimator):
         return facts if found.withheld == NEVER_MEASURED else {**facts, "row_mean": found.to_json()}
 
     def _told(self, name: str, number: float | None) -> float | None:
-        """A number of the row mean, with a warning where there is none."""
         if number is None:
-            warn_caller(f"{name} is withheld: {self.row_mean().withheld}")
+            warn_caller(f"{name} is not reported: {self.row_mean().withheld}")
         return number
-
-    def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
-        """The state after learning; rows that were given are used once more before they are dropped."""
-        if state.given_rows is not None:
-            state = replace(state, row_mean=self._find_row_mean(state))
-        return super()._after_learning(state, incoming)
 
     def _find_row_mean(self, state: FittedState) -> RowMean:
         with one_blas_thread():
@@ -646,11 +621,10 @@ class RowMeanEstimator(DesignedEstimator):
         return estimated_mean(known, drawn, self.row_values(model, drawn.rows), optimism)
 
     def _of_density(self, sketch: Sketch, model: Any, known: KnownMeans, rng: np.random.Generator) -> RowMean:
-        """The mean from the sketch alone."""
         target, density = Target.of(sketch), model.density if model.outcome.status is Status.EXPLAINED else None
         if hidden := hidden_by_noise(target, len(model.weights)):
             return RowMean(withheld=hidden)
-        if model.outcome.status is Status.ATOMS:  # they assume no law, but a mixture near them may explain the sketch
+        if model.outcome.status is Status.ATOMS:  # A mixture near the support points may explain the sketch.
             sample = RowSample(WeightedRows.of(model.density.sample(ROWS_OF_ATOMS, rng)[0]), self.distance_units(model))
             problem = Problem.of(target, len(model.weights))
             near = mixture_near(problem, sample, rough_centers(sample, problem.n_components, rng))
@@ -665,4 +639,4 @@ class RowMeanEstimator(DesignedEstimator):
         if sketch.ledger is not None:
             public = Parameter("assume_public_sample", True)
             remedy = f"give public rows that are like the private ones with {given} and {public}"
-        return RowMean(withheld=f"a sketch alone tells it where a density explains all of it, and none does: {remedy}")
+        return RowMean(withheld=f"no density explains the sketch, and there are no rows: {remedy}")

@@ -1,4 +1,4 @@
-"""What the estimators share: rows become a sketch by an operator that suits them, and the sketch becomes a model."""
+"""The base of all estimators: design an operator, sketch rows, and learn a model from the sketch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sketchlearn import engines
+from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
-from sketchlearn.core.messages import check_names
-from sketchlearn.core.values import listed, shortened, truth
+from sketchlearn.core.messages import check_names, warn_caller
+from sketchlearn.core.values import listed, number, shortened, truth
 from sketchlearn.estimators.base import arrays as schema_rows
 from sketchlearn.estimators.base.arrays import checked_array
 from sketchlearn.estimators.base.model import Document, FittedModel, chosen_parameters, take_parameters
@@ -29,7 +31,6 @@ from sketchlearn.estimators.base.state import (
     FittedState,
     IncomingRows,
     SketchedTable,
-    why_no_sketch,
 )
 from sketchlearn.estimators.design.column_ranges import checked_bounds
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
@@ -37,6 +38,8 @@ from sketchlearn.features.bounded import check_columns
 from sketchlearn.features.families import with_present_names
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
+from sketchlearn.inference.errors.influence import UndeterminedError
+from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.rows.sampling import sample
 from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
@@ -50,7 +53,7 @@ FLOATS = (np.float64, np.float32)
 
 
 def model_attribute(name: str) -> Any:
-    """An attribute of an estimator that shows a field of what it learned."""
+    """A field of the fitted model as an attribute of the estimator."""
     return property(lambda estimator: getattr(estimator.fitted_model(), name))
 
 
@@ -109,17 +112,15 @@ class SketchEstimator(BaseEstimator):
             Instead of a sample, the lowest and the highest value of each column. The operator then depends on public
             numbers alone, as private releases require.
         representative : bool, default=None
-            False if the sample is not drawn from all over the data, such as the first rows of a stream. None means that
-            arrays and tables are, and the beginning of a stream is not.
+            False if the sample is not from all over the data, such as the first rows of a stream. None means True for
+            arrays and tables, and False for the beginning of a stream.
         columns : tuple of str, default=None
             With bounds, the names of the columns.
-        neighbors : str, default="add-remove"
-            With bounds, what a release will be about (see `privatize`).
         targets : str or list, default=None
-            With bounds, of kernel regressions, the columns to predict.
-        **size
-            With bounds: `n_rows`, `epsilon` and `delta` of a release, which decide the number of frequencies (see
-            `skl.design`).
+            With bounds, for kernel regressions, the columns to predict.
+        neighbors, **size
+            With bounds: `n_rows`, `epsilon`, `delta` and `neighbors` of a release, which determine the number of
+            frequencies (see `skl.design`).
 
         Examples
         --------
@@ -178,14 +179,14 @@ class SketchEstimator(BaseEstimator):
         return None
 
     def check_parameters(self) -> None:
-        """Refuses parameters that make no sense, before any row is read."""
+        """Validates parameters before reading any data."""
 
     def check_size(self, n_rows: int) -> None:
         """Refuses too few rows."""
 
     @classmethod
     def parameters_of(cls, model: Any) -> Document:  # noqa: ARG003
-        """The parameters that a model tells of: files of earlier versions have no others."""
+        """The parameters that follow from a model: files of earlier versions have no others."""
         return {}
 
     @classmethod
@@ -200,7 +201,9 @@ class SketchEstimator(BaseEstimator):
         ----------
         X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
             `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : ignored.
+        y : for regressions and classes, the target or label of each row; or, where X holds them too, the name of their
+            column, or a list of names or positions. Labels in X are numbers; with a schema, a column that y names may
+            hold text. Other estimators ignore it.
         sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
             is a fraction, all are rounded to multiples of 2^-16.
         """
@@ -214,10 +217,10 @@ class SketchEstimator(BaseEstimator):
         return self._learn(self._sketch_of(incoming, rng), rng, incoming)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Adds rows to those seen so far. The model is learned anew when it is next asked for.
+        """Adds rows to those seen so far. The model is learned again when it is next needed.
 
-        The operator is designed on the first 5000 rows, which are kept until then, with frequencies of many scales,
-        so that first rows unlike the later ones do not mislead it; then it is fixed.
+        The operator is designed on the first 5000 rows, which are stored until then, with frequencies of many scales,
+        in case later rows differ; then it is fixed.
         """
         return self._add(X, y, sample_weight)
 
@@ -226,7 +229,6 @@ class SketchEstimator(BaseEstimator):
         return self._learn(self._state_of(sketch), self._generator())
 
     def _state_of(self, sketch: Sketch) -> FittedState:
-        """What a sketch alone says."""
         if not isinstance(sketch, Sketch):
             raise TypeError(f"expected a Sketch, not {type(sketch).__name__}: rows go through fit(rows)")
         self.check_parameters()
@@ -235,7 +237,7 @@ class SketchEstimator(BaseEstimator):
         return FittedState(SketchedTable(operator.columns, operator.n_features), sketch.copy())
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:  # noqa: ARG002
-        """Rows to sketch, like those that came before, if some did."""
+        """Rows to sketch; their columns are those of earlier rows, if there are some."""
         return self._plain_rows(X, before)
 
     def _plain_rows(self, X: Any, before: SketchedTable | None) -> IncomingRows:
@@ -243,13 +245,14 @@ class SketchEstimator(BaseEstimator):
             return schema_rows.rows_in_memory(*self._validated(X, before))
         rows = source(X)
         if (columns := schema_rows.schema_columns(X, self.schema, before)) is not None:
-            return schema_rows.encoded_table(rows, columns, before)
+            table = before or SketchedTable(columns, len(columns))
+            return IncomingRows(schema_rows.encoded_rows(rows, columns, before), table)
         if before is not None and before.columns is not None:
             rows = rows.only(before.columns, any_order=True)
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
 
     def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
-        """Arrays as scikit-learn checks them, and their columns; the estimator itself is left as it is."""
+        """Arrays as scikit-learn checks them, and their columns; the estimator does not change."""
         checked, columns = copy.copy(self), schema_rows.schema_columns(X, self.schema, before)
         known = None if before is None else before.feature_names
         if columns is not None:
@@ -262,26 +265,20 @@ class SketchEstimator(BaseEstimator):
         return found, SketchedTable(names, checked.n_features_in_)
 
     def _most_rows(self, width: int | None) -> int:  # noqa: ARG002
-        """How many rows of so many columns the operator is designed on, where they come from all over the data."""
+        """The largest size of a representative design sample with so many columns."""
         return MOST_ROWS
 
     def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, Any]:
-        """The operator, and what else designing it found that learning needs."""
+        """The operator, and further results of the design that learning needs."""
         return self.design_operator(design_sample, rng), None
 
     def _sketched(self, operator: Operator, rows: Any, table: SketchedTable) -> Any:  # noqa: ARG002
         return operator.sketch(rows, n_jobs=self.n_jobs, progress=bool(self.verbose), device=self.device)
 
-    def _sketched_by(self, operator: Operator, incoming: IncomingRows) -> Any:
-        """The sketch of rows wherever they are."""
-        if incoming.frame is not None:
-            return engines.sketch(incoming.frame, operator, device=self.device)
-        return self._sketched(operator, incoming.rows, incoming.table)
-
     def _design_sample_of(
         self, incoming: IncomingRows, rng: np.random.Generator
     ) -> tuple[DesignSample, SketchedTable, Source]:
-        """Some of the rows, to design an operator on; their table; and all rows, those of a stream not yet counted."""
+        """The design sample, the table, and all rows, of which those of a stream are not yet counted."""
         rows, table, everything = incoming.rows, incoming.table, incoming.rows if incoming.in_memory else None
         most = self._most_rows(rows.width) if rows.replayable else MOST_ROWS
         if everything is not None:
@@ -298,7 +295,6 @@ class SketchEstimator(BaseEstimator):
         return DesignSample(some, representative, *known), table, rows
 
     def _sketch_of(self, incoming: IncomingRows, rng: np.random.Generator) -> FittedState:
-        """The sketch of all rows, which are read once; those of a stream are all counted."""
         design_sample, table, rows = self._design_sample_of(incoming, rng)
         operator, notes = self._designed(design_sample, rng)
         del design_sample  # a sample of many columns is large
@@ -319,8 +315,17 @@ class SketchEstimator(BaseEstimator):
             ) from None
 
     def _sketch_on_engine(self, X: Any, y: Any) -> FittedState:
-        """The sketch of rows that stay on other machines."""
-        encoded = schema_rows.columns_on_machines(self.schema, y)
+        if isinstance(self.schema, str):
+            raise ValueError(
+                'schema="auto" needs rows, and these are on other machines: give schema=skl.schema(sample), of a data '
+                "frame with some of them"
+            )
+        if self.schema is not None and y is not None:
+            raise ValueError(
+                "with targets, Dask and Spark take a schema with a design: design(sample, schema=...), "
+                "engines.dask.sketch or engines.spark.sketch, then fit_sketch"
+            )
+        encoded = None if self.schema is None else SchemaColumns(self.schema)
         self._check_engine(y)
         rng = self._generator()
         width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
@@ -339,7 +344,7 @@ class SketchEstimator(BaseEstimator):
         return table
 
     def _learn(self, state: FittedState, rng: np.random.Generator, incoming: IncomingRows | None = None) -> Self:
-        """Takes over a sketch and the model of it, at once: an error before leaves the estimator as it was."""
+        """Takes over a sketch and its model together: an error before leaves the estimator as it was."""
         return self._become(self._after_learning(replace(state, model=self._learned(state, rng)), incoming))
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
@@ -347,15 +352,15 @@ class SketchEstimator(BaseEstimator):
             return self.learn_from_state(state, rng)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
-        """The model of a sketch and of what else is known of its rows."""
+        """The model of a sketch and of rows given with it."""
         return self.learn_from_sketch(state.sketch, rng)
 
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:  # noqa: ARG002
-        """The state without rows that were given beside a sketch; clusters have more to say of rows that came."""
+        """The state without rows that were given beside a sketch; subclasses add results on the incoming rows."""
         return replace(state, given_rows=None)
 
     def _become(self, state: FittedState) -> Self:
-        """Takes over all that is known: the one place that changes it."""
+        """Replaces the fitted state, here alone."""
         self.__dict__.pop("feature_names_in_", None)
         if (names := state.table.feature_names) is not None:
             self.feature_names_in_ = np.array(names, object)
@@ -364,13 +369,18 @@ class SketchEstimator(BaseEstimator):
         return self
 
     def _add(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Adds rows, all of them or none."""
         self.check_parameters()
         before = self._state if self._state is not None and self._state.has_rows else None
-        if before is None:
-            schema_rows.check_stream(self.schema)
-        else:
-            before.check_takes_rows()
+        if before is None and isinstance(self.schema, str):
+            raise ValueError(
+                'schema="auto" would infer scales and categories from the first rows only: give '
+                "schema=skl.schema(sample), of a representative sample"
+            )
+        if before is not None and before.ledger is not None:
+            raise ValueError(
+                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
+                "and learn from the release"
+            )
         incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
@@ -378,7 +388,7 @@ class SketchEstimator(BaseEstimator):
         return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
 
     def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
-        """A stream with more rows: the first ones are kept until there are enough to design the operator on."""
+        """A stream with more rows: the first ones are stored until they suffice to design the operator."""
         table, begin, state = incoming.table, () if before is None else before.first_rows, None
         weights = incoming.rows.weights
         for block in incoming.rows.blocks(None if before is None else before.table.width):
@@ -390,20 +400,26 @@ class SketchEstimator(BaseEstimator):
             if sum(part.n_records for part in begin) >= MOST_ROWS:
                 state = replace(self._sketch_first_rows(FittedState(table, None, begin)), first_rows=())
         if not begin:
-            raise ValueError("there are no rows: the first ones tell how many columns there are")
+            raise ValueError("there are no rows: the first ones determine the number of columns")
         return state or FittedState(table, None, begin)
 
     def _sketch_first_rows(self, state: FittedState) -> FittedState:
-        """The first rows of a stream, sketched."""
-        rows, table = FirstRows.together(state.first_rows), state.table
+        parts, table = state.first_rows, state.table
+        rows = source(np.concatenate([part.rows for part in parts]))
+        if any(part.weights is not None for part in parts):
+            each = (np.ones(len(part.rows), np.int64) if part.weights is None else part.weights for part in parts)
+            rows = weighted(rows, np.concatenate(list(each)))
         design_sample = DesignSample(rows.first(MOST_ROWS), False, table.columns, None, table.targets)
         operator, notes = self._designed(design_sample, self._generator())
         return replace(state, sketch=self._sketched(operator, rows, table), design_notes=notes)
 
     def _sketched_state(self) -> FittedState:
-        """What is known, with a sketch of all rows so far."""
+        """The state, with a sketch of all rows so far."""
         if self._state is None or not self._state.has_rows:
-            raise NotFittedError(f"this {type(self).__name__} {why_no_sketch(self._state)}")
+            why = "was loaded, and model files hold no sketch: give the sketch that it was learned from"
+            if self._state is None or self._state.model is None:
+                why = "has no sketch yet: fit it first"
+            raise NotFittedError(f"this {type(self).__name__} {why}")
         if self._state.sketch is None:
             self._state = self._sketch_first_rows(self._state)
         return self._state
@@ -424,12 +440,11 @@ class SketchEstimator(BaseEstimator):
     @property
     def sketch_(self) -> Sketch:
         """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it."""
-        sketch: Sketch = self._sketched_state().sketch
-        return sketch.copy()
+        return self._sketched_state().sketch.copy()
 
     @property
     def privacy_(self) -> Ledger | None:
-        """What all that was learned from has spent, if it is private; parameters of the estimator count as public."""
+        """The privacy budget spent on the data, if they are private; parameters of the estimator count as public."""
         return (self._state or self._sketched_state()).ledger
 
     @property
@@ -437,8 +452,7 @@ class SketchEstimator(BaseEstimator):
         """How many records were learned from."""
         if self._state is not None and not self.has_sketch:
             return self._state.n_records
-        count: int | float = self._sketched_state().sketch.count
-        return count
+        return self._sketched_state().sketch.count
 
     @property
     def columns_(self) -> tuple[str, ...] | None:
@@ -475,7 +489,7 @@ class SketchEstimator(BaseEstimator):
         return to_document(MODEL, MODEL_VERSION, {"type": task, **self.model_facts(), **content})
 
     def model_facts(self) -> Document:
-        """What every model file says, of whatever task."""
+        """The fields of every model file, whatever its task."""
         columns = self.columns_
         check_names("a column", columns or ())  # a file with such names could not be read again
         check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
@@ -489,22 +503,26 @@ class SketchEstimator(BaseEstimator):
         return facts if self.privacy_ is None else {**facts, "privacy": self.privacy_.to_json()}
 
     def certainty_facts(self) -> Document:
-        """What a model file says of how sure the model is."""
+        """The fields on the errors of a model."""
         return {}
 
     def with_model(self, model: Any, facts: Document) -> Self:
-        """Takes over what a file says: a model, and the facts of all model files."""
+        """Takes over the model of a file, and the fields of every model file."""
         given = facts["columns"]
         columns = check_columns(Schema.from_json(given) if isinstance(given, dict) else given, facts["n_features"])
         check_names("a column", columns or ())
         privacy = Ledger.from_json(facts["privacy"]) if "privacy" in facts else None
-        table, n_records = SketchedTable(columns, facts["n_features"]), _count(facts["n_records"])
+        table, n_records = SketchedTable(columns, facts["n_features"]), facts["n_records"]
+        if isinstance(n_records, bool) or not isinstance(n_records, int | float) or not 0 <= n_records < 2**80:
+            raise ValueError(f"n_records must be a number of records, not {shortened(n_records)}")
         if "parameters" in facts:  # files that were written before have none
             take_parameters(self, facts["parameters"])
         if self.schema is None and isinstance(columns, SchemaColumns):
             self.schema = columns.schema
         state = FittedState(table, model=model, privacy=privacy, n_records=n_records)
-        return self._become(state.with_certainty(facts))
+        kinds: dict[str, Any] = {"error_bars": ErrorBars, "row_mean": RowMean}
+        found = {name: kind.from_json(facts[name]) for name, kind in kinds.items() if name in facts}
+        return self._become(replace(state, **found))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -516,7 +534,69 @@ class SketchEstimator(BaseEstimator):
             Console(stderr=True, highlight=False).print(f"{type(self).__name__}: {message}")
 
 
-def _count(number: Any) -> int | float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 2**80:
-        raise ValueError(f"n_records must be a number of records, not {shortened(number)}")
-    return number
+WRITTEN_BEFORE = "the model's file was written before models had standard errors: learn it again from its sketch"
+
+
+@dataclass(eq=False, repr=False)
+class ErrorBarredEstimator(SketchEstimator):
+    """An estimator with standard errors."""
+
+    #: With fewer, 62 to 82 % of 95 % intervals held the truth (k-means and principal components of 3 to 10 records).
+    least_records: ClassVar[int] = 30
+
+    @abstractmethod
+    def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
+        """The standard errors of the state's model, or an `UndeterminedError` with the reason why there are none."""
+
+    @property
+    def standard_errors_(self) -> dict[str, Double]:
+        """Standard errors of the numbers of each attribute, by the attribute's name.
+
+        An attribute is missing if its errors cannot be estimated, and a warning says why.
+        """
+        bars = self.error_bars()
+        if bars.withheld:
+            warn_caller(f"standard errors are not reported, because {bars.withheld}")
+        return dict(bars.standard_errors)
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[Double, Double]]:
+        """Lower and upper ends of confidence intervals of this level, by the attribute's name."""
+        if not 0 < number("level", level) < 1:
+            raise ValueError(f"level must lie between 0 and 1, not {level!r}")
+        away = ndtri((1 + level) / 2)
+        errors = self.standard_errors_
+        return {name: (getattr(self, name) - away * e, getattr(self, name) + away * e) for name, e in errors.items()}
+
+    def error_bars(self) -> ErrorBars:
+        """The standard errors, computed when they are first requested, and why some are not reported."""
+        self.fitted_model()
+        assert self._state is not None
+        if self._state.error_bars is None:
+            self._state = replace(self._state, error_bars=self._computed(self._state))
+        return self._state.error_bars or ErrorBars()
+
+    def _computed(self, state: FittedState) -> ErrorBars:
+        if state.sketch is None:
+            return ErrorBars(withheld=WRITTEN_BEFORE)
+        if self.n_records_ < self.least_records:
+            return ErrorBars(
+                withheld=f"intervals of fewer than {self.least_records} records contain the truth too rarely, and "
+                f"there are {self.n_records_:,.0f}: learn from more"
+            )
+        try:
+            with one_blas_thread():
+                return self.find_error_bars(state, self._generator())
+        except UndeterminedError as reason:
+            return ErrorBars(withheld=str(reason))
+
+    @property
+    def sketch_(self) -> Sketch:
+        """The sketch of all rows so far, without its sample of rows."""
+        return super().sketch_.without_rows()
+
+    def sketch_with_rows(self) -> Sketch:
+        """The sketch of all rows so far, with its sample of rows, which are personal data."""
+        return self._sketched_state().sketch.copy()
+
+    def certainty_facts(self) -> Document:
+        return {**super().certainty_facts(), "error_bars": self.error_bars().to_json()}

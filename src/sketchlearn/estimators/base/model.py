@@ -23,7 +23,7 @@ Known = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Base of fitted models. Fields that are declared by `model_array` and the functions below are written to files.
+    """Base of fitted models. Fields declared by `model_array` and the functions below are written to files.
 
     >>> @dataclass(frozen=True, eq=False)
     ... class Line(FittedModel):
@@ -34,7 +34,7 @@ class FittedModel:
 
     @classmethod
     def saved_fields(cls) -> dict[str, Any]:
-        """The fields of a file by name, with the functions that read and write them."""
+        """The fields of a file by name, with their functions `read` and `write`, and whether they are `optional`."""
         return {f.name: f.metadata for f in fields(cls) if "read" in f.metadata}
 
     def to_fields(self) -> Document:
@@ -49,11 +49,12 @@ class FittedModel:
     def from_fields(cls, document: Document, n_features: int) -> Self:
         """The model in a file; a `ValueError` says what is wrong with it."""
         known: Known = {"d": n_features}
-        for name, form in cls.saved_fields().items():
+        forms = cls.saved_fields()
+        for name, form in forms.items():
             absent = form["optional"] and name not in document
             known[name] = None if absent else form["read"](name, document[name], known)
         check_cost("making its model", cls.cost_of(known))
-        model = cls(**{name: known[name] for name in cls.saved_fields()})
+        model = cls(**{name: known[name] for name in forms})
         model.check()
         return model
 
@@ -77,7 +78,7 @@ def saved(
     optional: bool = False,
     **more: Any,
 ) -> Any:
-    """A field that is written to files, with functions to read and write it; an optional one is left out if None."""
+    """A field of files, with functions to read and write it; an optional one is left out if None."""
     return field(metadata={"read": read, "write": write, "optional": optional}, **more)
 
 
@@ -92,29 +93,36 @@ def model_array(*shape: str, unknown: float | None = None, **more: Any) -> Any:
 
 def arrays(*shape: str) -> Any:
     """Several arrays; the first letter names their number, and the second size may differ among them."""
-    return saved(partial(_read_arrays, shape), lambda several: [one.tolist() for one in several])
+
+    def read(name: str, value: Any, known: Known) -> tuple[Double, ...]:
+        if not isinstance(value, list) or not value:
+            raise ValueError(f"{name} must be a list of matrices")
+        known[shape[0]] = len(value)
+        return tuple(read_array(shape[1:], None, name, one, dict(known)) for one in value)
+
+    return saved(read, lambda several: [one.tolist() for one in several])
 
 
-def scalar() -> Any:
-    """A finite number."""
-    return saved(lambda name, value, known: number(name, value), float)  # noqa: ARG005
+def scalar(**more: Any) -> Any:
+    return saved(lambda name, value, known: number(name, value), float, **more)  # noqa: ARG005
 
 
 def integer(least: int, most: str | int) -> Any:
     """A whole number, at most this number or the size that a letter names."""
-    return saved(
-        lambda name, value, known: whole(name, value, least, known[most] if isinstance(most, str) else most), int
-    )
+    return saved(lambda name, value, known: whole(name, value, least, known.get(most, most)), int)
 
 
 def flag(**more: Any) -> Any:
-    """True or False."""
     return saved(lambda name, value, known: truth(name, value), bool, **more)  # noqa: ARG005
 
 
 def word(*allowed: str) -> Any:
-    """One of some words."""
-    return saved(partial(_read_word, allowed))
+    def read(name: str, value: Any, known: Known) -> str:  # noqa: ARG001
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shortened(value)}")
+        return value
+
+    return saved(read)
 
 
 def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: Any, known: Known) -> Double:
@@ -130,19 +138,6 @@ def read_array(shape: tuple[str, ...], unknown: float | None, name: str, value: 
     return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
 
 
-def _read_arrays(shape: tuple[str, ...], name: str, value: Any, known: Known) -> tuple[Double, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{name} must be a list of matrices")
-    known[shape[0]] = len(value)
-    return tuple(read_array(shape[1:], None, name, one, dict(known)) for one in value)
-
-
-def _read_word(allowed: tuple[str, ...], name: str, value: Any, known: Known) -> str:  # noqa: ARG001
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shortened(value)}")
-    return value
-
-
 def chosen_parameters(estimator: Any) -> Document:
     """Parameters that differ from the defaults, if they are words, numbers or lists of such.
 
@@ -150,26 +145,20 @@ def chosen_parameters(estimator: Any) -> Document:
     >>> chosen_parameters(skl.SketchPCA(2, bounds=(-1.0, 1.0)))
     {'bounds': [-1.0, 1.0], 'n_components': 2}
     """
-    defaults, chosen = type(estimator)().get_params(deep=False), {}
-    for name, value in _flat_parameters(estimator).items():
+    parameters, defaults, chosen = estimator.get_params(deep=False), type(estimator)().get_params(deep=False), {}
+    if isinstance(parameters.get("features"), Features):  # Fields of features are flat in files.
+        features = parameters.pop("features")
+        parameters |= ANY_CELLS if features == Cells() else to_flat(features, estimator.design_task)
+    if (passive := parameters.pop("profile_columns", None)) is not None:
+        parameters["along"] = passive
+    for name, value in parameters.items():
         plain = _listed(value)
         if is_plain(plain) and (name not in defaults or plain != defaults[name]):
             chosen[name] = plain
     return chosen
 
 
-ANY_CELLS = {"n_directions": AUTO}  # `Cells()` in a file, where it is not to be read as no wish at all
-
-
-def _flat_parameters(estimator: Any) -> Document:
-    """The parameters, by the names of model files: those of features are flat there."""
-    parameters = estimator.get_params(deep=False)
-    if isinstance(parameters.get("features"), Features):
-        features = parameters.pop("features")
-        parameters |= ANY_CELLS if features == Cells() else to_flat(features, estimator.design_task)
-    if (passive := parameters.pop("profile_columns", None)) is not None:
-        parameters["along"] = passive
-    return parameters
+ANY_CELLS = {"n_directions": AUTO}  # `Cells()` in a file, where it differs from no features
 
 
 def take_parameters(estimator: Any, parameters: Any) -> None:
@@ -192,7 +181,6 @@ def take_parameters(estimator: Any, parameters: Any) -> None:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a word, a number, None, or a list of such."""
     if isinstance(value, list):
         return all(map(is_plain, value))
     return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))

@@ -46,6 +46,11 @@ class DesignSample:
     n_rows: int | None = None
     at_hand: bool = False
 
+    @property
+    def complete(self) -> bool:
+        """Whether the sample is all rows."""
+        return self.everything is not None and self.everything.n_records == len(self.rows)
+
 
 def kept_rows(sketch: Sketch) -> RowSample | None:
     """The sample of rows in a sketch, if there is one; rows beyond the range of the operator's phases are refused."""
@@ -62,7 +67,7 @@ def kept_rows(sketch: Sketch) -> RowSample | None:
 
 
 def check_public_rows(ledger: Ledger | None, assume_public_sample: bool) -> None:
-    """Refuses rows beside a private release, unless the caller says that they are public."""
+    """Refuses rows beside a private release, unless the caller declares them public."""
     if not truth("assume_public_sample", assume_public_sample) and ledger is not None:
         raise InvalidValueError(
             "rows beside a private release are not protected by its noise, and a model of both would reveal them",
@@ -92,58 +97,36 @@ def error_units(operator: Any) -> Double:
 
 @dataclass(frozen=True)
 class SketchedTable:
-    """The sketched columns, with the targets.
+    """The sketched columns, with the targets."""
 
-    Attributes
-    ----------
-    columns : their names, if they have names.
-    width : their number; None while no row of a stream was read.
-    targets : positions of the targets.
-    flat : whether there is one target, given without a second dimension.
-    labels : for classes, the label of each code 0, 1, ...; None if codes are the labels.
-    declared : classes that were declared by the caller.
-    """
-
-    columns: tuple[str, ...] | None
-    width: int | None
-    targets: tuple[int, ...] = ()
-    flat: bool = True
-    labels: tuple[Any, ...] | None = None
-    declared: tuple[Any, ...] = ()
+    columns: tuple[str, ...] | None  # names
+    width: int | None  # None while no row of a stream was read
+    targets: tuple[int, ...] = ()  # positions
+    flat: bool = True  # one target, given without a second dimension
+    labels: tuple[Any, ...] | None = None  # of classes, by code; None if codes are the labels
+    declared: tuple[Any, ...] = ()  # classes that the caller declared
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns that are not targets."""
         return columns_without(self.columns, self.targets)
 
     @property
     def n_features(self) -> int:
-        """Number of the columns that are not targets."""
         return (self.width or 0) - len(self.targets)
 
     def label_of(self, code: float) -> Any:
-        """The label of a code."""
         return code if self.labels is None else self.labels[int(code)]
 
 
 @dataclass(frozen=True)
 class IncomingRows:
-    """Rows on their way into a sketch.
+    """Rows to sketch."""
 
-    Attributes
-    ----------
-    rows : all rows, with the targets.
-    table : their columns.
-    in_memory : whether they are in memory.
-    array : the rows as an array or sparse matrix, if they came so, without targets.
-    frame : a Dask collection or Spark data frame instead of `rows`.
-    """
-
-    rows: Any  # a Source
+    rows: Any  # a Source of all rows, with the targets
     table: SketchedTable
     in_memory: bool = False
-    array: Any = None
-    frame: Any = None
+    array: Any = None  # the rows without targets, if they came as an array or sparse matrix
+    frame: Any = None  # a Dask collection or Spark data frame instead of `rows`
 
     @property
     def at_hand(self) -> bool:
@@ -152,7 +135,6 @@ class IncomingRows:
 
     @property
     def replayable(self) -> bool:
-        """Whether they can be read again."""
         return self.frame is not None or self.in_memory or bool(self.rows.replayable)
 
     def counted(self, sample_weight: Any) -> IncomingRows:
@@ -173,15 +155,6 @@ class FirstRows(NamedTuple):
             return len(self.rows)
         return int(np.sum(self.weights))
 
-    @staticmethod
-    def together(several: tuple[FirstRows, ...]) -> Source:
-        """All rows as one source."""
-        rows = source(np.concatenate([part.rows for part in several]))
-        if all(part.weights is None for part in several):
-            return rows
-        each = (np.ones(len(part.rows), np.int64) if part.weights is None else part.weights for part in several)
-        return weighted(rows, np.concatenate(list(each)))
-
 
 @dataclass(frozen=True)
 class FittedState:
@@ -190,31 +163,19 @@ class FittedState:
     A model depends on this state and on the estimator's parameters, which are the caller's own. So the state determines
     the ledger of the model, and refuses rows that are not public beside a private release.
 
-    Attributes
-    ----------
-    table : the sketched columns.
-    sketch : of all rows so far, or one per class; None until it is needed, and in a loaded model.
-    given_rows : a sample that was given with a sketch, until the model is learned.
-    public_sample : whether the caller declared that sample public.
-    first_rows : the first rows of a stream, until there are enough to design the operator.
-    design_notes : further results of the design that learning needs.
-    model : the fitted model; None after rows were added.
-    row_labels : the cluster of each row of an array given to `fit`.
-    error_bars, row_mean : standard errors, and the mean over the rows, once they were requested.
-    privacy, n_records : of a loaded model: its ledger, and the number of records that it was learned from.
     """
 
     table: SketchedTable
-    sketch: Any = None
-    first_rows: tuple[FirstRows, ...] = ()
-    given_rows: Any = None
-    public_sample: bool = False
-    design_notes: Any = None
-    model: Any = None
-    row_labels: NDArray[Any] | None = None
-    error_bars: ErrorBars | None = None
+    sketch: Any = None  # of all rows so far, or one per class; None until it is needed, and in a loaded model
+    first_rows: tuple[FirstRows, ...] = ()  # of a stream, until there are enough to design the operator
+    given_rows: Any = None  # a sample that was given with a sketch, until the model is learned
+    public_sample: bool = False  # whether the caller declared that sample public
+    design_notes: Any = None  # further results of the design that learning needs
+    model: Any = None  # None after rows were added
+    row_labels: NDArray[Any] | None = None  # of an array given to `fit`
+    error_bars: ErrorBars | None = None  # None until requested, as the mean over the rows
     row_mean: RowMean | None = None
-    privacy: Ledger | None = None
+    privacy: Ledger | None = None  # of a loaded model, as the number of records
     n_records: int | float = 0
 
     def __post_init__(self) -> None:
@@ -233,23 +194,3 @@ class FittedState:
     def has_rows(self) -> bool:
         """Whether there is a sketch, or first rows: a loaded model has none."""
         return self.sketch is not None or bool(self.first_rows)
-
-    def check_takes_rows(self) -> None:
-        """Refuses to add rows to a private release."""
-        if self.ledger is not None:
-            raise ValueError(
-                "a model of a private release cannot take in records: do that with the exact sketch, then release it "
-                "and learn from the release"
-            )
-
-    def with_certainty(self, facts: dict[str, Any]) -> FittedState:
-        """The same with the standard errors and the row mean of a model file, if it has them."""
-        kinds: dict[str, Any] = {"error_bars": ErrorBars, "row_mean": RowMean}
-        return replace(self, **{name: kind.from_json(facts[name]) for name, kind in kinds.items() if name in facts})
-
-
-def why_no_sketch(state: FittedState | None) -> str:
-    """Why an estimator has no sketch, with a remedy."""
-    if state is None or state.model is None:
-        return "has no sketch yet: fit it first"
-    return "was loaded, and model files hold no sketch: give the sketch that it was learned from"

@@ -15,7 +15,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, either
+from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.messages import check_names
 from sketchlearn.core.values import difference, number, shortened
 from sketchlearn.estimators.base.arrays import encoded_rows, rows_in_memory, schema_columns, target_names, with_targets
@@ -45,24 +45,15 @@ class SupervisedEstimator(SketchEstimator):
     ) -> tuple[NDArray[Any], NDArray[np.float64], SketchedTable]:
         """Features, targets as columns of numbers, and the table of the features."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learns from rows and their targets, which are read once, after a small sample of them.
-
-        Parameters
-        ----------
-        X : array of shape (rows, columns), sparse matrix or data frame; or files, Arrow tables and all else that
-            `source` takes; or a Dask collection or a Spark data frame, whose rows stay where they are.
-        y : the target or label of each row; or, where X holds them too, the name of their column, or a list of names or
-            positions. Labels in X are numbers; with a schema, a column that y names may hold text.
-        sample_weight : how often each row counts, as in `SketchKMeans.fit`.
-        """
-        return super().fit(X, y, sample_weight)
-
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if not is_array(X) or isinstance(y, str):
             rows, schema = source(X), schema_columns(X, self.schema, before)
             if schema is not None:
-                return self._encoded_rows(rows, schema, y, before, classes)
+                targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
+                encoded, n = with_targets(schema, targets), len(targets)
+                width = len(encoded)
+                table = SketchedTable(encoded, width, tuple(range(width - n, width)), _is_flat(y, n), labels)
+                return IncomingRows(encoded_rows(rows, encoded, before), table)
             if before is not None and before.columns is not None:
                 rows = rows.only(before.columns, any_order=True)
             if rows.width is None:
@@ -74,16 +65,6 @@ class SupervisedEstimator(SketchEstimator):
         columns = _joint_names(features.columns, y, n_targets) if before is None else before.columns
         table = replace(features, columns=columns, width=d + n_targets, targets=tuple(range(d, d + n_targets)))
         return rows_in_memory(left, replace(table, flat=_is_flat(y, n_targets)), Beside(left, right))
-
-    def _encoded_rows(
-        self, rows: Source, schema: SchemaColumns, y: Any, before: SketchedTable | None, classes: Any
-    ) -> IncomingRows:
-        """Rows whose features a schema encodes, with the columns that y names as targets."""
-        targets, labels = self._target_columns(rows, target_names(y, rows), before, classes)
-        columns = with_targets(schema, targets)
-        n, first = len(targets), len(columns) - len(targets)
-        table = SketchedTable(columns, len(columns), tuple(range(first, first + n)), _is_flat(y, n), labels)
-        return IncomingRows(encoded_rows(rows, columns, before), table)
 
     def _target_columns(
         self,
@@ -101,12 +82,10 @@ class SupervisedEstimator(SketchEstimator):
 
 
 def _is_flat(y: Any, n_targets: int) -> bool:
-    """Whether there is one target, given without a second dimension."""
     return n_targets == 1 and np.asarray(y).ndim < 2
 
 
 def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple[str, ...] | None:
-    """Names of features and targets together, if the features have names."""
     if names is None:
         return None
     taken = (*names, *read_columns(names))
@@ -117,9 +96,31 @@ def _joint_names(names: tuple[str, ...] | None, y: Any, n_targets: int) -> tuple
         while text in taken or text in found:
             text += "_"
         found.append(text)
-    return (
-        with_targets(names, [Number(name) for name in found]) if isinstance(names, SchemaColumns) else (*names, *found)
-    )
+    return with_targets(names, list(map(Number, found))) if isinstance(names, SchemaColumns) else (*names, *found)
+
+
+def named_columns(
+    wanted: list[Any], columns: tuple[str, ...] | None, width: int, parameter: str, *, every_number: bool = False
+) -> tuple[int, ...] | None:
+    """Positions of columns that are given by name or position; None if they are given otherwise.
+
+    Of a column that a schema encodes, it is the first number, or every one.
+    """
+    if wanted and all(isinstance(name, str) for name in wanted):
+        if columns is None:
+            remedy = f"give their positions, such as {Parameter(parameter, width - 1)} for the last one"
+            raise InvalidValueError("the columns have no names", remedy)
+        found = by_name(read_columns(columns), wanted)
+        if isinstance(columns, SchemaColumns):
+            sizes = [column.n_numbers if every_number else 1 for column in columns.schema.columns]
+            found = tuple(columns.first_number(i) + j for i in found for j in range(sizes[i]))
+    elif wanted and all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
+        found = tuple(int(i) % width for i in wanted)
+    else:
+        return None
+    if len(set(found)) < len(found):
+        raise InvalidValueError(f"must name each column once, not {shortened(wanted)}", parameter=parameter)
+    return found
 
 
 def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
@@ -129,44 +130,49 @@ def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int,
     ((1,), (2,))
     """
     wanted: list[Any] = [y] if isinstance(y, str | int) else list(y) if isinstance(y, list | tuple) else []
-    if wanted and all(isinstance(name, str) for name in wanted):
-        if columns is None:
-            given = either(f"say y=[{width - 1}]", f"give --targets {width - 1}")
-            raise InvalidValueError("the table has no names of columns", f"{given} for the last one")
-        found = by_name(read_columns(columns), wanted)
-        if isinstance(columns, SchemaColumns):
-            found = tuple(map(columns.first_number, found))
-    elif wanted and all(isinstance(i, int) and -width <= i < width for i in wanted):
-        found = tuple(i % width for i in wanted)
-    else:
+    if (found := named_columns(wanted, columns, width, "y")) is None:
         which = either(
             f"say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
             f"not {shortened(y)}: arrays of targets go with arrays of rows",
             "name columns of the sketch, or give their positions from 0",
         )
         raise InvalidValueError(f"must {which}", parameter="y")
-    if len(set(found)) < len(found):
-        raise InvalidValueError(f"names a column twice: {shortened(y)}", parameter="y")
     if len(found) == width:
         raise ValueError("all columns are targets: there are no features")
     return found
 
 
+def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
+    """Positions of the profile columns, which are given by name or position.
+
+    >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
+    ((1,), (2,))
+    """
+    listed = [wanted] if isinstance(wanted, str) or not np.iterable(wanted) else list(wanted)
+    if wanted is None or not listed:
+        return ()
+    if (found := named_columns(listed, columns, width, "profile_columns", every_number=True)) is None:
+        raise InvalidValueError(
+            f"must be names of columns, or positions from {-width} to {width - 1}, not {shortened(listed)}",
+            parameter="profile_columns",
+        )
+    if len(found) == width:
+        raise ValueError("all columns are profile columns: leave some for the clusters")
+    return tuple(sorted(found))
+
+
 def shaped_attribute(name: str) -> Any:
-    """An attribute that shows a field of the fitted model, as one number or row where one flat target was given."""
+    """A field of the fitted model as an attribute: one number or row for a flat target."""
 
     def shaped(estimator: NumberEstimator) -> Any:
         fit = estimator.fitted_model()
-        values = getattr(fit, name)
-        if not fit.flat:
-            return values
-        return float(values[0]) if values.ndim == 1 else values[0]
+        values = getattr(fit, name)[0] if fit.flat else getattr(fit, name)
+        return float(values) if np.ndim(values) == 0 else values
 
     return property(shaped)
 
 
 def check_alpha(alpha: Any) -> None:
-    """Refuses a penalty that is neither "gcv" nor a number from 0 on."""
     if not (isinstance(alpha, str) and alpha == "gcv") and number('alpha must be "gcv" or a number: it', alpha) < 0:
         raise ValueError(f"alpha must not be negative, but is {alpha!r}")
 
@@ -221,13 +227,12 @@ class NumberEstimator(MultiOutputMixin, RegressorMixin, SupervisedEstimator):
             raise InvalidValueError(f"{rows} do not determine a regression", "give at least 2")
 
     def _learn_targets(self, state: FittedState, targets: tuple[int, ...]) -> Self:
-        """Learns from a sketch of which these columns are the targets."""
         target_numbers(state.table.columns, targets)
         table = replace(state.table, targets=targets, flat=len(targets) == 1)
         return self._learn(replace(state, table=table), self._generator())
 
     def _in_table_units(self, fit: Any, table: SketchedTable, *, centered: bool = True) -> Any:
-        """The regression of targets as the table has them, where a schema standardised them."""
+        """The regression of targets in the units of the table, if a schema standardized them."""
         if not (numbers := target_numbers(table.columns, table.targets)):
             return fit
         centers = np.array([column.center if centered else 0.0 for column in numbers])
@@ -259,7 +264,7 @@ def target_numbers(columns: tuple[str, ...] | None, targets: tuple[int, ...]) ->
 
 
 class ClassSketches:
-    """Sketches of the rows of each class; rows come with the code of their class in column `label`."""
+    """One sketch per class; rows have the code of their class in column `label`."""
 
     def __init__(self, operator: Operator, label: int, sketches: Mapping[float, Sketch] | None = None) -> None:
         self.operator, self.label = operator, label
@@ -267,7 +272,6 @@ class ClassSketches:
 
     @property
     def count(self) -> int | float:
-        """The number of records of all classes."""
         return sum(sketch.count for sketch in self.sketches.values())
 
     @property
@@ -286,24 +290,23 @@ class ClassSketches:
 
     @property
     def ledger(self) -> Ledger | None:
-        """The privacy budget spent on all classes together, if they are private."""
         return self.total.ledger if any(sketch.ledger for sketch in self.sketches.values()) else None
 
     def copy(self) -> ClassSketches:
         return ClassSketches(self.operator, self.label, {c: sketch.copy() for c, sketch in self.sketches.items()})
 
     def update(self, data: Any, *, n_jobs: int | None = None, device: str | None = None) -> ClassSketches:
-        """Adds rows, all of them or none."""
+        """Adds rows, all or none."""
         new: dict[float, Sketch] = {}
         given = source(data)
         for block in given.blocks(self.operator.n_features + 1):
             labels, rows = block.rows[:, self.label], np.delete(block.rows, self.label, axis=1)
             weights = None if given.weights is None else given.weights[block.which]
             for code in np.unique(labels).tolist():
-                sketch = new.setdefault(code, Sketch(self.operator))
-                own = None if weights is None else weights[labels == code]
+                sketch, own = new.setdefault(code, Sketch(self.operator)), labels == code
+                weight = None if weights is None else weights[own]
                 try:
-                    sketch.update(rows[labels == code], sample_weight=own, n_jobs=n_jobs, device=device)
+                    sketch.update(rows[own], sample_weight=weight, n_jobs=n_jobs, device=device)
                 except ValueError as error:
                     raise ValueError(f"among the rows of class {code:g}: {error}") from None
         for code, sketch in new.items():
@@ -317,7 +320,7 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # 007 is text, as it would be w
 
 
 def check_labels(labels: Any) -> None:
-    """Refuses labels of a model file that are not distinct words, or distinct numbers."""
+    """Refuses labels of a model file that are not distinct words or distinct numbers."""
     if not isinstance(labels, list) or not all(isinstance(label, str | int | float) for label in labels):
         raise ValueError("labels must be a list of words or numbers")
     alike = len({isinstance(label, str) for label in labels}) <= 1
@@ -328,14 +331,13 @@ def check_labels(labels: Any) -> None:
 
 
 def plain_labels(labels: tuple[Any, ...] | None) -> list[Any] | None:
-    """The labels, if there are some, as a model file has them: words or numbers."""
+    """The labels of a model file: words or numbers."""
     if not all(isinstance(label, str | int | float) for label in labels or ()):
         raise TypeError("models can be saved if their labels are words or numbers")
     return None if labels is None else list(labels)
 
 
 def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
-    """Refuses private sketches of classes whose names are not declared."""
     if classes is None:
         raise ValueError(
             "the names of the classes would be released as they are, and one record may be the only one of its class: "
@@ -354,14 +356,13 @@ def _check_declared(sketches: Mapping[Any, Sketch], classes: Any) -> None:
 
 
 def _with_selection(sketch: Sketch, classes: Any) -> Sketch:
-    """The sketch, with the cost of selecting the classes, if its ledger does not include that already."""
+    """The sketch, with the cost of selecting the classes in its ledger."""
     if sketch.ledger is None or not isinstance(classes, SelectedClasses) or sketch.ledger.includes(classes.ledger):
         return sketch.copy()
     return sketch.of_same_records(sketch.operator, sketch.sums, sketch.ledger.after(classes.ledger))
 
 
 def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
-    """Refuses rows that are in the sketches of two labels."""
     seen: dict[int, Any] = {}
     for label, sketch in sketches.items():
         for batch in sketch.batches.times:
@@ -371,7 +372,7 @@ def _check_disjoint(sketches: Mapping[Any, Sketch]) -> None:
 
 
 def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -> tuple[Any, ...]:
-    """The labels of earlier rows, and new ones; labels that are not among the declared ones are refused."""
+    """The labels of earlier rows, and new ones; undeclared labels are refused."""
     known = before.labels or () if before else ()
     if classes and (other := [label for label in found if label not in classes]):
         raise ValueError(f"y has the label {shortened(other[0])}, which is not among the declared classes")
@@ -379,7 +380,7 @@ def _every_label(found: list[Any], before: SketchedTable | None, classes: Any) -
 
 
 def _labels_in(rows: Source, name: str) -> list[Any]:
-    """The distinct labels in a column of a table, sorted: whole numbers if all text is such."""
+    """The sorted labels in a column of a table: whole numbers if all text is such."""
     if not rows.replayable:
         raise ValueError("labels in a column are read before the rows: save the stream to a file first, or give y")
     values = {v for raw in rows.raw_columns([name]) for v in raw[name].unique().to_pylist() if v is not None and v == v}
@@ -421,7 +422,6 @@ class LabelledEstimator(SupervisedEstimator):
         return self._learn(self._state_of_classes(sketch, classes), self._generator())
 
     def _state_of_classes(self, sketches: Mapping[Any, Sketch], classes: Any = None) -> FittedState:
-        """The state of sketches of classes."""
         if not isinstance(sketches, Mapping) or not all(isinstance(part, Sketch) for part in sketches.values()):
             raise TypeError("expected a dictionary of one Sketch per class, {label: sketch}: rows go through fit(X, y)")
         self.check_parameters()
@@ -472,9 +472,8 @@ class LabelledEstimator(SupervisedEstimator):
         labels = _every_label(_labels_in(rows, names[0]), before, classes)
         if len(labels) < 2:
             raise ValueError("all rows are of one class: a classifier needs at least two")
-        return (
-            Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1),
-        ), labels  # the place is the code
+        column = Ordinal(names[0], tuple(map(word_of, labels)), weight=len(labels) - 1)  # positions are codes
+        return (column,), labels
 
     def _check_engine(self, y: Any) -> None:  # noqa: ARG002
         raise TypeError(

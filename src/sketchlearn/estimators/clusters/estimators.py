@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, either
-from sketchlearn.core.messages import warn_caller
+from sketchlearn.core.errors import InvalidValueError, Parameter
+from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.components import (
     SAMPLED_PER_COMPONENT,
     FittedComponents,
     NearestClusters,
-    RowMeanEstimator,
     StepEstimator,
     array_blocks,
     largest_first,
@@ -30,28 +29,22 @@ from sketchlearn.estimators.base.components import (
 from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, flag, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
-from sketchlearn.estimators.cluster_choice import ClusterChoice
-from sketchlearn.estimators.clusters.of_cells import (
-    LEAST_GAIN,
-    LloydStep,
-    clusters_of_all_rows,
-    clusters_of_cells,
-    clusters_of_step,
-    step_of_cells,
-)
 from sketchlearn.estimators.clusters.of_fourier import (
+    MOST_ERROR_OF_NOISE,
+    RELEASE_MORE,
+    Decoded,
     SketchOfSums,
+    Task,
     are_few,
     clusters_of_sketch,
     clusters_with_rows,
     mixture_clusters,
     point_clusters,
 )
-from sketchlearn.estimators.clusters.task import Decoded, Task
 from sketchlearn.estimators.design.cells import CellsAsked, SampleFrame, cells_on_sample
 from sketchlearn.estimators.design.column_ranges import extremes
-from sketchlearn.estimators.design.sample_summary import Sampled
-from sketchlearn.estimators.number_of_clusters import ChosenNumber
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, thinned
+from sketchlearn.estimators.number_of_clusters import ClusterChoice
 from sketchlearn.features import families
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.families import AUTO, Fourier, former_parameters
@@ -59,13 +52,12 @@ from sketchlearn.features.histograms import Histograms
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.inference.calibration import WeightedRows
-from sketchlearn.inference.cells import Cells, no_distances_of_cells
+from sketchlearn.inference.cells import Cells, Members, no_distances_of_cells
 from sketchlearn.inference.decoders import decoder_from
-from sketchlearn.inference.decoders.loop import Status
-from sketchlearn.inference.decoders.points import centroids, medians
+from sketchlearn.inference.decoders.loop import Outcome, Status
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target
-from sketchlearn.inference.distributions import Dirac, Mixture
+from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
 from sketchlearn.inference.errors.clusters import (
     ROUNDING,
     errors_of_cells,
@@ -74,7 +66,7 @@ from sketchlearn.inference.errors.clusters import (
     mean_cost_of_cells,
 )
 from sketchlearn.inference.errors.values import ErrorBars, RowMean
-from sketchlearn.inference.kmeans import kmeans
+from sketchlearn.inference.kmeans import kmeans, nearest
 from sketchlearn.inference.moments import part_of
 from sketchlearn.inference.weighted_clusters import DistanceLoss, RowSample, SquaredLoss, clusters_of, clusters_of_rows
 from sketchlearn.kernels.dispatch import nearest_centers, one_blas_thread
@@ -83,16 +75,16 @@ from sketchlearn.sketch.sums import Sketch
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Clusters(FittedComponents):
-    """Centers, their shares, and the density they were taken from."""
+    """Centers, their weights, and the density that they were taken from."""
 
     kind_of_part = "cluster"
 
     centers: Double = model_array("k", "d")
-    #: in which distances count (`standardize=True`), where they are not those of the table
+    #: of distances, with `standardize=True`
     units: Double | None = model_array("d", optional=True, default=None)
     #: True where rows are divided by their lengths first
     normalize: bool | None = flag(optional=True, default=None)
-    #: 1 for passive columns, of which centers have the means, and which distances do not count; else 0
+    #: 1 for passive columns, which distances leave out; 0 for others
     along: Double | None = model_array("d", optional=True, default=None)
 
     def check(self) -> None:
@@ -110,7 +102,7 @@ class Clusters(FittedComponents):
 
     @property
     def deviations_of_parts(self) -> Double:
-        """Of those components of the density that are nearest to a center; a file has none of them."""
+        """Those of the components of the density nearest to each center; NaN in a model from a file."""
         density, owners = self.density, self.nearest(self.density.locations)
         variances, found = density.variances(), np.full(self.centers.shape, np.nan)
         for i in np.unique(owners):
@@ -132,20 +124,19 @@ class Clusters(FittedComponents):
 
     @cached_property
     def scale(self) -> Double | None:
-        """What columns are multiplied by before distances are taken; None for all by 1."""
+        """Factors of the columns in distances; None if all are 1."""
         if self.along is None:
             return None if self.units is None else 1 / self.units
         return (1 - self.along) / (1.0 if self.units is None else self.units)
 
     def as_learned(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Rows as the centers are of: divided by their lengths, if those were."""
+        """Rows, divided by their lengths if `normalize`."""
         if not self.normalize:
             return rows
         lengths = np.linalg.norm(rows, axis=1)
         return np.asarray(rows / np.where(lengths > 0, lengths, 1)[:, None].astype(rows.dtype))
 
     def nearest(self, rows: NDArray[Any]) -> NDArray[np.int32]:
-        """The nearest center of each row."""
         return self.nearest_and_squares(rows)[0]
 
     def nearest_and_squares(self, rows: NDArray[Any], n_jobs: int | None = None) -> tuple[NDArray[np.int32], Double]:
@@ -156,9 +147,9 @@ class Clusters(FittedComponents):
         return nearest_centers(self.as_learned(rows), plain, middle, scale, n_jobs)
 
     def most_to_gain(self, before: Clusters, rows: NDArray[Any], weights: Double) -> float:
-        """An upper limit of the share of the squared error that the next step of Lloyd's algorithm takes away.
+        """An upper limit of the share of the squared error that the next of Lloyd's steps saves, on a weighted sample.
 
-        `rows` are a weighted sample; `before` has the centers from which a step led to these.
+        `before` has the centers from which a step led to these.
         """
         (labels, squares), cells = self.nearest_and_squares(rows), before.nearest(rows)
         moved = labels != cells
@@ -169,74 +160,206 @@ class Clusters(FittedComponents):
         return 2 * float(saved.sum() + 3 * np.sqrt(np.sum(saved**2))) / max(float(np.sum(weights * squares)), 1e-300)
 
 
+ROUNDS, STILL = 100, 1e-6
+LEAST_MOVE = 1e-12  # of the squared error: less is the rounding of points to float32
+LEAST_GAIN = 1e-5  # of the squared error, that is worth a pass over rows in memory: docs/decisions/by-cost.md
+
+
+@dataclass(frozen=True)
+class CellStep:
+    """A step on all records: Lloyd's to the means of the records of cells, or Weiszfeld's towards their medians."""
+
+    cells: Cells
+    after: Double  # the points of cells after the step
+    cost: float  # mean squared distance of records from them, in error units, or mean distance, at most
+    gain: float  # the share of what is minimized that the step took away, at least
+    lowered: str = "squared error"
+    centers: Double | None = None  # where the passes go on, if not from the points after the step
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.cells)
+
+    @property
+    def points(self) -> Double:
+        """The points of cells before the step."""
+        return self.cells.operator.points[self.cells.there]
+
+    @cached_property
+    def too_close(self) -> bool:
+        """Whether float32 cannot resolve which point is nearest."""
+        return self.cells.too_close(self.points if self.centers is None else self.centers)
+
+    @property
+    def gain_in_words(self) -> str:
+        return f"lowered the {self.lowered} by a share of {in_digits(self.gain, 2)}"
+
+    @property
+    def settled(self) -> bool:
+        return self.centers is None and self.gain <= LEAST_GAIN
+
+    @property
+    def still(self) -> bool:
+        return self.centers is None and (self.gain <= LEAST_MOVE or self.too_close)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        return () if self.too_close else self.cells.doubts(float(self.cells.shares @ self.cells.within))
+
+    def next_operator(self) -> CellSums:
+        return self.cells.operator.moved_to(self.after if self.centers is None else self.centers)
+
+
+def step_of_cells(cells: Cells, loss: SquaredLoss) -> CellStep | None:
+    """The step that cells determine exactly; None in directions, with noise, or without what medians need."""
+    if not cells.operator.in_columns or cells.noise:
+        return None
+    if isinstance(loss, DistanceLoss):
+        if cells.towards_medians is None:
+            return None
+        points, before, gained = cells.towards_medians
+        return CellStep(cells, points, before - gained, gained / max(before, 1e-300), "sum of distances")
+    cost = float(cells.shares @ cells.within)
+    away = (cells.means - cells.operator.points[cells.there]) / cells.units
+    gain = float(cells.shares @ np.sum(away**2, axis=1))
+    return CellStep(cells, cells.means, cost, gain / max(gain + cost, 1e-300))
+
+
+def clusters_of_cells(cells: Cells, k: int, loss: SquaredLoss, rng: np.random.Generator) -> Decoded:
+    """The best clusters of cells, as weighted points; k-medians take the spread within cells into account."""
+    cells.require(k)
+    if k == len(cells) and (step := step_of_cells(cells, loss)) is not None:
+        return clusters_of_step(step)
+    sample = RowSample(WeightedRows.of(cells.scaled, cells.shares), np.ones(len(cells.counted)))
+    centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
+    if isinstance(loss, DistanceLoss):
+        centers = _medians(cells, centers)
+    doubts = cells.doubts(cells.cost(centers))
+    if cells.error_of_noise(centers) > MOST_ERROR_OF_NOISE:
+        doubts += (f"clusters may be poor, as the noise of the release is large: {RELEASE_MORE}",)
+    members = Members(nearest(cells.scaled, centers)[0], cells.shares, k)
+    squares = cells.squares if cells.squares.ndim > 1 else None
+    lifted = members.means(cells.means)  # of passive columns
+    lifted[:, cells.counted] = centers * cells.units
+    return _decoded(lifted, members, cells.means, squares, Status.CELLS, doubts)
+
+
+def clusters_of_step(step: CellStep) -> Decoded:
+    """Each cell as a cluster, with its point after the step as its center."""
+    cells = step.cells
+    members = Members(np.arange(len(cells)), cells.shares, len(cells))
+    return _decoded(step.after, members, cells.means, cells.squares, Status.STEP, step.doubts)
+
+
+def clusters_of_all_rows(
+    operator: CellSums, rows: RowSample, k: int, loss: SquaredLoss, rng: np.random.Generator
+) -> Decoded:
+    """Clusters of all records, if they are so few that the sample has all."""
+    counted, every = operator.counted, rows.rows
+    own = every.rows[:, counted]
+    sample = RowSample(replace(every, rows=own), rows.units[counted], True)
+    centers, _ = clusters_of_rows(sample, k, loss, rng)
+    labels = nearest(sample.scaled(own), sample.scaled(centers))[0]
+    members = Members(labels, every.weights / every.weights.sum(), k)
+    lifted = members.means(every.rows)  # of passive columns
+    lifted[:, counted] = centers
+    return _decoded(lifted, members, every.rows, np.zeros_like(every.rows), Status.ALL_ROWS, ())
+
+
+def _decoded(
+    centers: Double, members: Members, points: Double, squares: Double | None, status: Status, doubts: tuple[str, ...]
+) -> Decoded:
+    """Clusters, with the variances of their records if squares within points are known by column."""
+    shares = members.sizes
+    density = Mixture(Dirac(), shares, centers, np.zeros((len(centers), 0)))
+    if squares is not None:
+        variances = members.means(squares + (points - centers[members.owners]) ** 2)
+        density = Mixture(DiagonalGaussian(), shares, centers, variances)
+    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, status), doubts)
+
+
+def _medians(cells: Cells, centers: Double) -> Double:
+    """Weiszfeld's steps, in units, with root mean square distances of the records of each cell."""
+    within, middle = cells.within, cells.shares @ cells.scaled
+    rows, found = cells.scaled - middle, centers - middle
+    tiny = 1e-12 * max(float(cells.shares @ np.sum(rows * rows, axis=1)), 1e-300)
+    for _ in range(ROUNDS):
+        labels, squares = nearest(rows, found)
+        squares += within
+        pulls = Members(labels, cells.shares / np.sqrt(squares + tiny), len(found))
+        moved = np.where(pulls.sizes[:, None] > 0, pulls.means(rows), found)
+        change = float(np.max(np.sum((moved - found) ** 2, axis=1)))
+        found = moved
+        if change <= STILL * tiny * 1e12:
+            break
+    return np.asarray(found + middle)
+
+
 TOO_CLOSE = (
-    "some clusters are much closer to each other than to the center of all: in float32, rows may count in the wrong "
-    "one. Fit an array, which is compared again row by row, or subtract large offsets"
+    "some clusters are much closer to each other than to the mean of all rows: in float32, rows may count in the wrong "
+    "one. Fit an array, whose rows are compared again one by one, or subtract large offsets"
 )
 ROWS_AT_ONCE = 1 << 18  # whose distances are in memory
 ROWS_FOR_GAIN = 20_000  # drawn to estimate what another pass would gain
 FEWEST_ROWS_TO_ESTIMATE_GAIN = 200_000  # a pass over fewer costs no more than the estimate
-NO_ERRORS_OF_SUMS = "random sums of the columns do not tell them: design the sketch on a sample of rows"
-NO_MEDIANS_OF_SUMS = "random sums of the columns tell means alone: design the sketch on a sample, or learn k-means"
-MOST_WIDER = (
-    0.02  # by which squared distances of all rows from their centers may differ from those of the pilot's sample
-)
+NO_ERRORS_OF_SUMS = "random projections do not determine them: design the sketch on a sample of rows"
+NO_MEDIANS_OF_SUMS = "random projections determine means alone: design the sketch on a sample, or learn k-means"
+MOST_WIDER = 0.02  # relative difference of squared distances from centers, of all rows and of the pilot's sample
 LEAST_DISTANCE = 1e-3  # of a row from its median, in mean distances: nearer rows weigh no more
-SHARE_BESIDE_ATOMS = 0.5  # that rows have in centers, where they are joined by atoms
+SHARE_BESIDE_ATOMS = 0.5  # of rows in the centers, if support points are added to them
 
 
 @former_parameters
 @dataclass(eq=False, repr=False)
-class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimator):
+class SketchKMeans(NearestClusters, StepEstimator):
     """k-means of rows, or from a sketch alone.
 
-    Rows: the k-means of a sample, then exact steps of Lloyd's algorithm on all, one for each pass. A sketch of random
-    frequencies: a mixture of Gaussians, with more components than clusters, is fitted to it; its best k centroids are
-    the result.
+    From rows: the k-means of a sample, then one exact step of Lloyd's algorithm on all rows per pass. From a sketch of
+    random frequencies: a mixture of Gaussians with more components than clusters is fitted to the sketch and reduced to
+    its best k centroids.
 
     Parameters
     ----------
-    n_clusters : number of clusters; "auto" lets the sketch tell it (see `choose_k`).
-    max_clusters : the largest number that "auto" looks at.
+    n_clusters : number of clusters; "auto" estimates it from the sketch (see `choose_k`).
+    max_clusters : the largest number that "auto" tries.
     decoder : "auto", the name of another decoder, or a `sketchlearn.inference.decoders.loop.Decoder`.
-    features : `skl.features.Cells` or `skl.features.Fourier`, which have the sizes and kinds of features. None chooses:
-        cells at a pilot, the k-means of a sample, in the columns themselves or, above 64 columns, in principal
-        directions of the sample (see "Hundreds of columns" in the documentation); random frequencies for tables with a
-        schema, for streams, for a decoder that is named, and up to 64 columns for n_clusters="auto".
-    standardize : count errors in units of each column's standard deviation, so that columns of different kinds (money,
-        ages, flags) matter alike; centers are in the units of the table all the same. `fit_sketch` takes it from the
+    features : `skl.features.Cells` or `skl.features.Fourier`, with the sizes and kinds of features. None chooses: cells
+        at the k-means of a sample, in the columns or, above 64 columns, in principal directions of the sample (see
+        "Hundreds of columns" in the documentation); random frequencies for tables with a schema, for streams, for a
+        named decoder, and up to 64 columns for n_clusters="auto".
+    standardize : measure errors in units of each column's standard deviation, so that columns of different kinds
+        (money, ages, booleans) matter alike; centers stay in the units of the table. `fit_sketch` takes it from the
         sketch's operator.
     profile_columns : passive columns, by name or position: clusters are those of the other columns, and
         `cluster_centers_` has the means of these over all records of each cluster; so has `profiles`. Rows to predict
         have these columns as well, which do not count.
-    n_passes : how often rows are read, where they are summed by cells in the columns themselves: each pass is a step of
-        Lloyd's algorithm on all of them. "auto": for arrays, data frames and rows on a GPU, until a pass gains less
-        than 1e-5 of the squared error (of the distances, for k-medians), or some of the rows show that the second one
-        would, a hundred times at most; once for all else (files, Dask, Spark).
+    n_passes : number of passes over the rows, with cells in the columns: each is a step of Lloyd's algorithm on all
+        rows. "auto": for arrays, data frames and rows on a GPU, until a pass gains less than 1e-5 of the squared error
+        (of the distances, for k-medians), or a sample shows that the second one would, at most a hundred; otherwise
+        (files, Dask, Spark) one.
     random_state : seed of the operator and of the search.
-    n_jobs : threads that sketch; None means all cores.
+    n_jobs : threads for sketching; None means all cores.
     device : where rows are sketched: "cpu", "cuda", "cuda:1" or "auto"; None means where they are, so that arrays of
         torch, CuPy and JAX on a GPU stay there.
     verbose : 1 shows progress on standard error.
-    schema : a `Schema`, which makes numbers of text, categories, flags, dates and gaps; "auto" takes the one that
-        `skl.schema` proposes. Rows are then tables with names.
+    schema : a `Schema`, which encodes text, categories, booleans, dates and missing values as numbers; "auto" takes the
+        one that `skl.schema` proposes. Rows are then tables with column names.
 
     Attributes
     ----------
-    cluster_centers_ : array (n_clusters, columns). Clusters are numbered by their shares: cluster 0 is the largest.
-    weights_ : share of the rows that each cluster has, as the sketch tells it; the largest comes first.
-    labels_ : the cluster of each row of an array or data frame given to `fit`; not there for other sources.
+    cluster_centers_ : array (n_clusters, columns). Clusters are numbered by their weights: cluster 0 is the largest.
+    weights_ : estimated proportion of the rows in each cluster.
+    labels_ : the cluster of each row, after `fit` on an array or data frame only.
     inertia_, inertia_error_ : the sum of squared distances of all sketched rows to their nearest center, in the units
-        in which errors count, and one standard deviation of its error: 0 where all rows were at hand. From kept rows,
-        or a sample, and the sketch; both are None, with a warning, where those do not tell them.
+        of errors, and its standard error: 0 if all rows were in memory. Otherwise estimated from a sample of rows and
+        the sketch; both are None, with a warning, if that is not possible.
     sketch_ : the sketch; it can be saved, merged, updated and given to `fit_sketch`.
-    outcome_ : how decoding went.
-    standard_errors_ : one standard deviation of the numbers of `cluster_centers_` and `weights_`, as estimates of those
-        of the law that the rows are a sample of: they tell how far other rows of the same law would move them. Rows are
-        taken to be independent; one of a whole weight w is w rows, fractions are weights of a survey. Noise of a
-        private release, one-bit waves and subsampling are counted in. They are found through a mixture that explains
-        the sketch, or from rows that are kept beside it, whatever their law, or from cells, for clusters that lie
-        apart; where none of these tells them, they are withheld, and a warning says why.
+    outcome_ : the outcome of decoding.
+    standard_errors_ : standard errors of `cluster_centers_` and `weights_`, as estimates of those of the distribution
+        that the rows are a sample of. Rows are taken to be independent; one of a whole weight w is w rows, fractions
+        are weights of a survey. Noise of a private release, one-bit waves and subsampling are included. They come from
+        a mixture that explains the sketch, from sampled rows of any distribution, or from cells, for well-separated
+        clusters; otherwise a warning says why they are not reported.
     n_clusters_, choice_ : the number of clusters, and how it was chosen, if it was (a `ClusterChoice`).
 
     Examples
@@ -261,7 +384,6 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     model_type = Clusters
     _learns_points = True
     cluster_centers_ = model_attribute("centers")
-    _reduce = staticmethod(centroids)
     _loss: ClassVar[Any] = SquaredLoss()
 
     @classmethod
@@ -276,58 +398,44 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         super().check_parameters()
         if isinstance(self.features, families.Cells) and self.decoder != AUTO:
             raise ValueError(f"decoder {shortened(self.decoder)} is for frequencies: leave it out, or leave out cells")
-        frequencies = isinstance(self._wanted_features, Fourier) or self._number == AUTO
-        if self.profile_columns is not None and frequencies:
-            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and frequencies"
-            raise InvalidValueError("need cells", remedy, parameter="profile_columns")
-        if self.profile_columns is not None and self.features == families.Cells(n_directions=0):
-            remedy = either("give features=skl.features.Cells()", "leave out --directions")
+        other = isinstance(self._wanted_features, Fourier) or self.features == families.Cells(n_directions=0)
+        if self.profile_columns is not None and (other or self._chooses):
+            remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and features"
             raise InvalidValueError("need cells in directions", remedy, parameter="profile_columns")
 
     @property
     def n_clusters_(self) -> int:
-        """The number of clusters that were learned."""
         return len(self.weights_)
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None) -> Clusters:
         if (cells := Cells.of(sketch)) is not None:
             return self._of_cells(sketch, cells, rng)
-        if (of_sums := SketchOfSums.of(sketch)) is not None:
-            return self._of_sums(sketch, of_sums, rng)
-        sample = self._sample(sketch, sample)
-        k, choice = self._chosen(sketch, sample, rng)
-        self._check_determined(sketch, sample, k)
-        problem = Problem.of(Target.of(sketch), k)
-        progress = self._say if self.verbose else None
-        task = Task(sketch, problem, error_units(sketch.operator), self._loss, self._reduce, rng, progress)
+        of_sums = SketchOfSums.of(sketch)
+        if of_sums is not None and isinstance(self._loss, DistanceLoss):
+            raise ValueError(NO_MEDIANS_OF_SUMS)
+        seen, sample = (sketch, self._sample(sketch, sample)) if of_sums is None else (of_sums.sums, None)
+        k, choice = self._chosen(seen, sample, rng)
+        self._check_determined(seen, sample, k)
+        progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
+        task = Task(seen, Problem.of(Target.of(seen), k), error_units(seen.operator), self._loss, rng, progress)
         if sample is not None:
             found = clusters_with_rows(task, sample)
+        elif of_sums is not None:
+            found = of_sums.lifted(clusters_of_sketch(task, decoder), rng)
         elif self.decoder == "auto":
-            found = clusters_of_sketch(task, decoder_from("auto"))
+            found = clusters_of_sketch(task, decoder)
         else:  # a decoder that is named has no other beside it
-            decoder = decoder_from(self.decoder)
             found = point_clusters(task, decoder) if decoder.points else mixture_clusters(task, decoder)
         return self._model(sketch, found, choice)
 
-    def _of_sums(self, sketch: Sketch, of_sums: SketchOfSums, rng: np.random.Generator) -> Clusters:
-        """Clusters in random sums of many columns, put back into all of them."""
-        if isinstance(self._loss, DistanceLoss):
-            raise ValueError(NO_MEDIANS_OF_SUMS)
-        k, choice = self._chosen(of_sums.sums, None, rng)
-        self._check_determined(of_sums.sums, None, k)
-        problem, progress = Problem.of(Target.of(of_sums.sums), k), self._say if self.verbose else None
-        task = Task(of_sums.sums, problem, np.ones(problem.target.n_features), self._loss, self._reduce, rng, progress)
-        return self._model(sketch, of_sums.lifted(clusters_of_sketch(task, decoder_from(self.decoder)), rng), choice)
-
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> Clusters:
-        """Clusters of cells, or of all rows, if those were kept."""
         rows, operator = kept_rows(sketch), cells.operator
         k, choice = self._chosen(sketch, rows, rng)
         self.check_size(int(np.ceil(sketch.count)))
         step = operator.in_columns and k == len(cells)
         if step or rows is None or not rows.complete:
             found = clusters_of_cells(cells, k, self._loss, rng)
-            if self.step_of(sketch) is not None:  # those of the last pass are told
+            if self.step_of(sketch) is not None:  # Those of the last pass are shown later.
                 found = replace(found, doubts=())
             return self._model(sketch, found, choice)
         if operator.normalize:
@@ -335,24 +443,19 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         return self._model(sketch, clusters_of_all_rows(operator, rows, k, self._loss, rng), choice)
 
     def _model(self, sketch: Sketch, found: Decoded, choice: ClusterChoice | None) -> Clusters:
-        """What was found, the largest cluster first, with a word on what is doubtful."""
+        """The model, the largest cluster first; warns of doubts."""
         for doubt in found.doubts:
             warn_caller(doubt, ConvergenceWarning)
         self._say(f"{found.outcome.status.value}. {found.outcome.advice}".strip())
-        order = largest_first(found.shares)
-        centers, shares = found.centers[order], found.shares[order]
-        given = sketch.operator.error_units
-        units = None if given is None else np.array(given)
-        part: CellSums | None = sketch.operator.part(CellSums)
-        along = None
-        if part is not None and part.along is not None:
-            along = np.isin(np.arange(part.n_features), part.along).astype(np.float64)
+        order, operator = largest_first(found.shares), cast("Any", sketch.operator)
+        given, part = operator.error_units, operator.part(CellSums)
+        passive = None if part is None else part.along
         return Clusters(
-            centers=centers,
-            weights=shares,
-            units=units,
+            centers=found.centers[order],
+            weights=found.shares[order],
+            units=None if given is None else np.array(given),
             normalize=(part is not None and part.normalize) or None,
-            along=along,
+            along=None if passive is None else np.isin(np.arange(part.n_features), passive).astype(np.float64),
             density=found.density,
             outcome=found.outcome,
             choice=choice,
@@ -365,8 +468,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
             return errors_of_cells(sketch, cells, cells.members(model.centers))
         if SketchOfSums.of(sketch) is not None:
             return ErrorBars(withheld=NO_ERRORS_OF_SUMS)
-        units = np.ones(model.centers.shape[1]) if model.units is None else model.units
-        reason, k = "", len(model.weights)
+        units, reason, k = self.distance_units(model), "", len(model.weights)
         if model.outcome.status is Status.EXPLAINED and (len(model.density) <= k or not rows):
             problem = Problem.of(Target.of(sketch), k)
             centers, shares = errors_of_density(sketch, problem, model.density, model.centers, units, rng)
@@ -378,12 +480,10 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
 
     @property
     def inertia_(self) -> float | None:
-        """What all sketched rows cost: the sum of squared distances to their nearest center."""
         return self._told("inertia_", self.measured()[1].value)
 
     @property
     def inertia_error_(self) -> float | None:
-        """One standard deviation of the error of `inertia_`; that of a private count of records is in it."""
         return self._told("inertia_error_", self.measured()[1].error)
 
     def measured(self) -> tuple[str, RowMean]:
@@ -405,7 +505,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
             return RowMean(withheld=no_distances_of_cells())
         step = self.step_of(sketch)
         if step is not None and len(cells) == len(state.model.weights):
-            # the cost of the partition is exact, and another step would gain about as much at most
+            # The cost of the partition is exact, and another step would gain about as much at most.
             return RowMean(step.cost * (1 - step.gain / 2), step.cost * (step.gain / 2 + ROUNDING))
         return mean_cost_of_cells(sketch, cells, state.model.centers)
 
@@ -428,62 +528,58 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         if self._features_for(design_sample) != families.Cells(n_directions=0):
             return super().design_operator(design_sample, rng)
-        everything, k, rows = design_sample.everything, self._n_components, design_sample.rows
-        complete = everything is not None and everything.n_records == len(rows)
-        if complete:
-            self._check_distinct(rows)
+        self._check_distinct(design_sample)
+        complete, k, rows = design_sample.complete, self._n_components, design_sample.rows
         once = self.n_passes == 1 or (self.n_passes == AUTO and not design_sample.at_hand)
-        sampled, seed = Sampled(rows, design_sample.representative, design_sample.columns), int(rng.integers(2**31))
+        seed, n_kept = int(rng.integers(2**31)), self._n_kept(design_sample, k)
+        asked = CellsAsked(k, 0, seed, columns_squared=True, standardize=self.standardize, n_kept=n_kept)
         with one_blas_thread():
             medians = isinstance(self._loss, DistanceLoss)
-            if self._number == AUTO or (once and not complete and not medians):
-                asked = CellsAsked(k, 0, normalize=False, columns_squared=True, seed=seed)
-                kept = self._n_kept(design_sample, k)
-                operator = cells_on_sample(asked, sampled, standardize=self.standardize, n_kept=kept)
+            if self._chooses or (once and not complete and not medians):
+                operator = cells_on_sample(asked, design_sample)
             else:
-                frame = SampleFrame.of(sampled, standardize=self.standardize)
+                frame = SampleFrame.of(design_sample, standardize=self.standardize)
                 if complete or medians:
                     pilot = clusters_of(WeightedRows.of(frame.rows), k, self._loss, rng)
                 else:  # passes over all rows take the last steps
                     pilot = kmeans(frame.rows, k, rng)
                 radius = LEAST_DISTANCE * float(np.mean(self._loss.losses(frame.rows, pilot))) if medians else None
-                operator = frame.keeping(frame.cells_at(pilot, radius or None), self._n_kept(design_sample, k), seed)
-        if everything is not None:
-            operator = operator.widened(*extremes(everything))
+                operator = asked.keeping(frame.cells_at(pilot, radius or None), thinned(rows, MOST_ROWS), frame.units)
+        if design_sample.everything is not None:
+            operator = operator.widened(*extremes(design_sample.everything))
         return operator.with_columns(design_sample.columns).with_origin(Origin.SAMPLE)
 
-    def step_of(self, sketch: Sketch) -> LloydStep | None:
+    def step_of(self, sketch: Sketch) -> CellStep | None:
         cells = Cells.of(sketch)
         return None if cells is None else step_of_cells(cells, self._loss)
 
-    def at_model(self, step: LloydStep, state: FittedState) -> LloydStep:
+    def at_model(self, step: CellStep, state: FittedState) -> CellStep:
         return step if len(step.cells) == len(state.model.weights) else replace(step, centers=state.model.centers)
 
-    def model_of_step(self, step: LloydStep, state: FittedState) -> Clusters:
+    def model_of_step(self, step: CellStep, state: FittedState) -> Clusters:
         return self._model(state.sketch, clusters_of_step(step), state.model.choice)
 
-    def rival_of(self, step: LloydStep, state: FittedState) -> CellSums | None:
-        """Cells at the clusters of kept rows, where the pilot's sample has too many or too few far ones."""
+    def rival_of(self, step: CellStep, state: FittedState) -> CellSums | None:
+        """Cells at the clusters of sampled rows, if the pilot's sample has too many or too few far ones."""
         rows, k = kept_rows(state.sketch), len(state.model.weights)
-        if rows is None or rows.complete or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
-            return None
-        if not step.cells.wider or abs(step.cells.wider - 1) <= MOST_WIDER:
+        alike = not step.cells.wider or abs(step.cells.wider - 1) <= MOST_WIDER
+        if alike or rows is None or rows.complete or len(rows.rows) < 2 * SAMPLED_PER_COMPONENT * k:
             return None
         centers, _ = clusters_of_rows(rows, k, self._loss, self._generator())
         return step.cells.operator.moved_to(centers)
 
-    def has_little_to_gain(self, step: LloydStep, state: FittedState, incoming: IncomingRows) -> bool:
+    def has_little_to_gain(self, step: CellStep, state: FittedState, incoming: IncomingRows) -> bool:
         """Whether another pass would hardly lower the squared error, estimated on random rows and the priority sample.
 
-        A pass gains from rows that change their cluster, and about as much again because these move the means. A step
-        that corrects the sampling error of the pilot moves all centers, and yet hardly any row changes its cluster.
+        A pass gains by rows that change their cluster, and about as much again as these move the means. A step that
+        corrects the sampling error of the pilot moves all centers, but hardly any row changes its cluster.
         """
         rows, kept = incoming.array, kept_rows(state.sketch)
-        asked = isinstance(self._loss, SquaredLoss) and isinstance(rows, np.ndarray) and incoming.rows.weights is None
-        if not asked or kept is None or step.centers is not None or len(rows) < FEWEST_ROWS_TO_ESTIMATE_GAIN:
+        if not isinstance(rows, np.ndarray) or incoming.rows.weights is not None:
             return False
-        points = step.cells.operator.points[step.cells.there]
-        before, after = (replace(state.model, centers=centers) for centers in (points, step.after))
+        if kept is None or step.centers is not None or len(rows) < FEWEST_ROWS_TO_ESTIMATE_GAIN:
+            return False
+        before, after = (replace(state.model, centers=centers) for centers in (step.points, step.after))
         some = rows[self._generator().choice(len(rows), ROWS_FOR_GAIN, replace=False)]
         shares = np.full(len(some), 1 / len(some))
         return all(
@@ -500,19 +596,18 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
         return state
 
     def _with_array(self, state: FittedState, rows: Any, weights: Any) -> FittedState:
-        """Labels of the rows and what they cost; where centers are too close for float32, the pilot may cost less."""
+        """Labels of the rows and their cost; where centers are too close for float32, the pilot may cost less."""
         labels, cost = self._nearest_of(state.model, rows, weights)
         step = self.step_of(state.sketch)
         if step is not None and len(step.cells) == len(state.model.weights) and step.too_close:
-            points = step.cells.operator.points[step.cells.there]
-            pilot = self._model(state.sketch, replace(clusters_of_step(step), centers=points), state.model.choice)
+            before = replace(clusters_of_step(step), centers=step.points)
+            pilot = self._model(state.sketch, before, state.model.choice)
             other, less = self._nearest_of(pilot, rows, weights)
             if less < cost:
                 labels, cost, state = other, less, replace(state, model=pilot)
         return replace(state, row_labels=labels, row_mean=RowMean(cost, 0.0))
 
     def _nearest_of(self, model: Clusters, rows: Any, weights: Any) -> tuple[NDArray[np.int32], float]:
-        """The nearest center of each row, and what rows cost in the mean, in one pass."""
         n, start, total = rows.shape[0], 0, 0.0
         labels, own = np.empty(n, np.int32), None if weights is None else np.asarray(weights, np.float64)
         for block in array_blocks(rows):
@@ -523,10 +618,9 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
                 total += float(costs.sum() if own is None else own[here] @ costs)
         return labels, total / (n if own is None else float(own.sum()))
 
-    @staticmethod
-    def _costs(squares: Double) -> Double:
-        """What rows cost, from their squared distances to the nearest center."""
-        return squares
+    def _costs(self, squares: Double) -> Double:
+        """The loss of rows, from their squared distances to the nearest center."""
+        return np.sqrt(squares) if isinstance(self._loss, DistanceLoss) else squares
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of squared distances of rows to their centers."""
@@ -539,7 +633,7 @@ class SketchKMeans(NearestClusters, ChosenNumber, StepEstimator, RowMeanEstimato
 class SketchKMedians(SketchKMeans):
     """k-medians: centers with the least sum of distances of rows, rather than of squared distances.
 
-    Each center is the geometric median of its cluster, so that outliers move it less. Rows at hand: the k-medians of a
+    Each center is the geometric median of its cluster, so that outliers move it less. From rows: the k-medians of a
     sample, then exact steps of Weiszfeld's algorithm on all rows. From a sketch of random frequencies: the best k
     points of the density that is fitted for `SketchKMeans`. `inertia_` is the sum of distances. Parameters and
     attributes are those of `SketchKMeans`.
@@ -553,15 +647,10 @@ class SketchKMedians(SketchKMeans):
     """
 
     _learns_points = False
-    _reduce = staticmethod(medians)
     _loss: ClassVar[Any] = DistanceLoss()
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
-        return ErrorBars(withheld="they are known for k-means, and not for k-medians: learn k-means instead")
-
-    @staticmethod
-    def _costs(squares: Double) -> Double:
-        return np.sqrt(squares)
+        return ErrorBars(withheld="they exist for k-means, not for k-medians: learn k-means instead")
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the sum of distances of rows to their centers."""

@@ -13,10 +13,9 @@ from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.errors import InvalidValueError, Parameter
-from sketchlearn.core.values import shortened
-from sketchlearn.estimators.design import frequencies as laws
-from sketchlearn.estimators.design.sample_summary import MOST_ROWS, Sampled, deviations, thinned
+from sketchlearn.estimators.base.state import DesignSample
+from sketchlearn.estimators.design.frequencies import plain
+from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, room, thinned
 from sketchlearn.features.bounded import CLIP, VALUE_BITS
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.directions import (
@@ -29,8 +28,7 @@ from sketchlearn.features.directions import (
 from sketchlearn.features.families import AUTO
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.kmeans import ROUGH_TOLERANCE, KMeansOfRows, kmeans, nearest
-from sketchlearn.rows.schemas.table_schema import SchemaColumns, read_columns
-from sketchlearn.rows.source_base import by_name
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.priority_sample import Keeping
 
 WIDE = 64  # Rows of more columns are projected: docs/decisions/ has both ways side by side.
@@ -49,76 +47,51 @@ ROWS_PER_DIRECTION = 4  # of the sample, more than cells: the determinant of a c
 CLOSENESS = 1 / 16  # of the points of a cluster's cells to its center, in deviations
 ROWS_AT_ONCE = 512
 POWER_ITERATIONS = 4
-REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0  # Other rows may lie so many times as far as those of the sample.
-PLACE_ROOM = 8.0  # Cells are told apart in a range so many times as wide as that of the sample.
+PLACE_ROOM = 8.0  # The range of coordinates is so many times as wide as that of the sample.
 
 
 @dataclass(frozen=True)
 class CellsAsked:
-    """What cells are designed for."""
+    """A request for cells."""
 
     n_components: int
     n_directions: int | None  # None: held-out rows choose it; 0: the columns themselves
-    normalize: bool
-    columns_squared: bool  # for variances of each column
     seed: int
+    normalize: bool = False
+    columns_squared: bool = False  # for variances of each column
     passive: tuple[int, ...] = ()  # positions of the profile columns
+    standardize: bool = False
+    n_kept: int | None = None  # rows of the priority sample
+
+    def keeping(self, operator: CellSums, rows: NDArray[Any], units: Double) -> CellSums:
+        """The operator with a priority sample of rows like these, if one is asked for."""
+        if self.n_kept is None:
+            return operator
+        return operator.with_keeping(Keeping.designed(rows, self.n_kept, units, self.seed))
 
 
 def directions_for(columns: Any, n_directions: int | str | None) -> int | str | None:
-    """The directions that are asked for; None, which means all columns, for the numbers of a schema if none are."""
+    """The requested directions; None, which means all columns, for a schema without a request."""
     return None if isinstance(columns, SchemaColumns) and n_directions == AUTO else n_directions
 
 
-def passive_columns(wanted: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
-    """Positions of the numbers that columns become which are named, or given by position; none for None.
-
-    >>> passive_columns(["b"], ("a", "b", "c"), 3), passive_columns(-1, None, 3)
-    ((1,), (2,))
-    """
-    if wanted is None:
-        return ()
-    wanted = [wanted] if isinstance(wanted, str) or not np.iterable(wanted) else list(wanted)
-    if all(isinstance(name, str) for name in wanted):
-        if columns is None:
-            such = Parameter("profile_columns", width - 1)
-            raise InvalidValueError("the columns have no names", f"give their positions, such as {such}")
-        which = by_name(read_columns(columns), wanted)
-        if isinstance(columns, SchemaColumns):
-            sizes = [len(column.encoded_names) for column in columns.schema.columns]
-            which = tuple(columns.first_number(i) + j for i in which for j in range(sizes[i]))
-    elif all(isinstance(i, int | np.integer) and -width <= i < width for i in wanted):
-        which = tuple(int(i) % width for i in wanted)
-    else:
-        raise InvalidValueError(
-            f"must be names of columns, or positions from {-width} to {width - 1}, not {shortened(wanted)}",
-            parameter="profile_columns",
-        )
-    if len(set(which)) < len(which):
-        raise InvalidValueError(f"name a column twice: {shortened(wanted)}", parameter="profile_columns")
-    if len(which) == width:
-        raise ValueError("all columns are profile columns: leave some to cluster on")
-    return tuple(sorted(which))
-
-
-def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
+def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     """The operator for records like those of a sample."""
     if asked.n_directions == 0:
-        return _cells_in_columns(asked, sampled, standardize=standardize, n_kept=n_kept)
-    rows = thinned(sampled.rows, MOST_ROWS)  # as they are: double precision would be much memory
+        return _cells_in_columns(asked, sampled)
+    rows = thinned(sampled.rows, MOST_ROWS)  # in single precision, as double would need much memory
     n, d = sampled.rows.shape
-    units = deviations(rows.astype(np.float64)) if standardize else np.ones(d)
+    units = deviations(rows.astype(np.float64)) if asked.standardize else np.ones(d)
     mean = rows.mean(axis=0, dtype=np.float64)
     center = np.zeros(d) if asked.normalize else mean.astype(np.float32).astype(np.float64)
     seen = _as_errors_see(rows, center, units, normalize=asked.normalize)
     counted = np.setdiff1d(np.arange(d), asked.passive) if asked.passive else slice(None)
-    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
     farthest = np.maximum(seen.max(axis=0), -seen.min(axis=0)).astype(np.float64)
-    bound = 1.0 if asked.normalize else reach * (float(farthest[counted].max()) or 1.0)
+    bound = 1.0 if asked.normalize else room(sampled) * (float(farthest[counted].max()) or 1.0)
     bounds = np.full(d, bound)
-    bounds[list(asked.passive)] = reach * np.where(farthest > 0, farthest, 1.0)[list(asked.passive)]
+    bounds[list(asked.passive)] = room(sampled) * np.where(farthest > 0, farthest, 1.0)[list(asked.passive)]
     rng = np.random.default_rng(asked.seed)
-    directions, places = principal_directions(seen[:, counted], asked, rng)
+    directions, places = principal_directions(seen[:, counted], asked.n_components, asked.n_directions, rng)
     n_cells, columns_squared = _size(asked, n, d, len(directions))
     coarse = n_cells if asked.passive else asked.n_components  # passive: borders follow those of many cells
     more = _places_of(sampled.rows, center, units, directions, counted, normalize=asked.normalize)
@@ -127,11 +100,10 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
     limit = 2.0**PLACE_BITS
     everywhere = np.zeros((len(scaled), d), np.int64)
     everywhere[:, counted] = scaled
-    given = {"units": laws.plain(units)} if standardize else {}
     operator = CellSums(
         d,
-        bound=laws.plain(bounds * units),
-        center=None if asked.normalize else laws.plain(center),
+        bound=plain(bounds * units),
+        center=None if asked.normalize else plain(center),
         columns=sampled.columns,
         n_directions=len(directions),
         directions=packed(everywhere, "<i2"),
@@ -140,96 +112,81 @@ def cells_on_sample(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n
         normalize=asked.normalize,
         squares="columns" if columns_squared else "sum",
         along=asked.passive or None,
-        **given,  # type: ignore[arg-type]
+        units=plain(units) if asked.standardize else None,
     )
     cells = operator.cells_of(rows)
     spread = _spread(cells, seen[:, counted])
     covariances = _covariances(unit * places, cells, operator.n_cells)
-    operator = replace(operator, spread=spread, covariances=covariances)
-    if n_kept is None:
-        return operator
-    return operator.with_keeping(Keeping.designed(rows, n_kept, units, asked.seed))
+    return asked.keeping(replace(operator, spread=spread, covariances=covariances), rows, units)
 
 
-def _cells_in_columns(asked: CellsAsked, sampled: Sampled, *, standardize: bool, n_kept: int | None) -> CellSums:
-    """Cells at the k-means of a sample, in the columns themselves, two for each cluster."""
-    frame, rng = SampleFrame.of(sampled, standardize=standardize), np.random.default_rng(asked.seed)
+def _cells_in_columns(asked: CellsAsked, sampled: DesignSample) -> CellSums:
+    """Cells at the k-means of a sample, in the columns, two for each cluster."""
+    frame, rng = SampleFrame.of(sampled, standardize=asked.standardize), np.random.default_rng(asked.seed)
     n, d = sampled.rows.shape
     size = float(np.max(frame.bound / frame.units))
     seen = (frame.rows / size).astype(np.float32)  # squares of these are float32
     n_cells = asked.n_components if asked.n_components > MOST_HALVED else _size(asked, n, d, d)[0]
     operator = frame.cells_at(size * cell_points(seen, asked.n_components, n_cells, rng).astype(np.float64))
-    small = d <= min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * operator.n_cells))))
-    if small:
+    if d <= _most_covarying(operator.n_cells):
         covariances = _covariances(seen, operator.cells_of(sampled.rows), operator.n_cells)
         operator = replace(operator, covariances=covariances)
-    return frame.keeping(operator, n_kept, asked.seed)
+    return asked.keeping(operator, thinned(sampled.rows, MOST_ROWS), frame.units)
 
 
 @dataclass(frozen=True)
 class SampleFrame:
-    """How cells in the columns themselves see a sample: from its mean, in units of errors, up to a bound."""
+    """A sample as cells in the columns see it: relative to its mean, in units of errors, up to a bound."""
 
-    sampled: Sampled
+    sampled: DesignSample
     units: Double
     center: Double
     bound: Double
     standardize: bool
 
     @classmethod
-    def of(cls, sampled: Sampled, *, standardize: bool) -> SampleFrame:
-        """The frame of a sample, whose bound leaves room for rows beyond it."""
+    def of(cls, sampled: DesignSample, *, standardize: bool) -> SampleFrame:
         rows = sampled.rows
         units = deviations(thinned(rows, MOST_ROWS).astype(np.float64)) if standardize else np.ones(rows.shape[1])
         center = rows.mean(axis=0, dtype=np.float64).astype(np.float32).astype(np.float64)
         low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
         farthest = np.maximum(high - center, center - low)
-        reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-        bound = reach * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
+        bound = room(sampled) * np.where(farthest > 0, farthest, np.maximum(np.abs(center), 1.0))
         return cls(sampled, units, center, bound, standardize)
 
     @cached_property
     def rows(self) -> Double:
-        """The rows of the sample, in units of errors."""
         rows = np.subtract(self.sampled.rows, self.center, dtype=np.float64)
         return rows if np.all(self.units == 1) else np.divide(rows, self.units, out=rows)
 
     def cells_at(self, points: Double, radius: float | None = None) -> CellSums:
-        """The operator of cells around points, as they are seen from the center in units of errors."""
+        """The operator of cells around points, relative to the center and in units of errors."""
         operator = CellSums.at_points(
             points,
             bound=self.bound,
             center=self.center,
             units=self.units,
-            units_of_errors=laws.plain(self.units) if self.standardize else None,
+            units_of_errors=plain(self.units) if self.standardize else None,
             columns=self.sampled.columns,
             radius=radius,
         )
         return replace(operator, spread=_spread(operator.cells_of(self.sampled.rows), self.rows))
 
-    def keeping(self, operator: CellSums, n_kept: int | None, seed: int) -> CellSums:
-        """The operator, which keeps so many rows."""
-        if n_kept is None:
-            return operator
-        return operator.with_keeping(Keeping.designed(thinned(self.sampled.rows, MOST_ROWS), n_kept, self.units, seed))
-
 
 def _size(asked: CellsAsked, n: int, d: int, n_directions: int) -> tuple[int, bool]:
-    """How many cells a sketch has, and whether with squares of each column, which tell errors, if there is room."""
+    """The number of cells, and whether there is room for squares of each column, which errors need."""
     k = asked.n_components
     # base 64 of 2 bytes for each number of a direction, of 4 for each of a cell; center and bound in digits
     fixed = d * (8 / 3 * n_directions + DIGITS_PER_COLUMN) + NOTE_BYTES
     wanted = min(max(CELLS_PER_CLUSTER * k, CELLS_WITH_MORE if asked.passive else LEAST_CELLS), n / ROWS_PER_CELL)
-
-    def room(width: int) -> float:
-        return (MOST_FILE_BYTES - fixed) / (8 * width + 16 / 3 * n_directions)
-
-    columns_squared = asked.columns_squared or room(1 + 2 * d) >= wanted
-    return max(k, int(min(wanted, room(1 + 2 * d if columns_squared else 2 + d)))), columns_squared
+    left = MOST_FILE_BYTES - fixed
+    most, most_squared = (left / (8 * width + 16 / 3 * n_directions) for width in (2 + d, 1 + 2 * d))
+    columns_squared = asked.columns_squared or most_squared >= wanted
+    return max(k, int(min(wanted, most_squared if columns_squared else most))), columns_squared
 
 
 def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normalize: bool) -> Single:
-    """Rows less the center, in units of errors, or divided by their lengths; some at a time, as they are many."""
+    """Rows less the center, in units of errors, or divided by their lengths; in blocks, as they are many."""
     seen = np.empty(rows.shape, np.float32)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         block: Double = (rows[first : first + ROWS_AT_ONCE] - center) / units
@@ -243,23 +200,22 @@ def _as_errors_see(rows: NDArray[Any], center: Double, units: Double, *, normali
 def _places_of(
     rows: NDArray[Any], center: Double, units: Double, directions: Single, counted: Any, *, normalize: bool
 ) -> Single:
-    """Where more rows than directions are chosen on lie in those; some at a time, as they are many."""
+    """Coordinates of rows in directions; in blocks, as they are many."""
     blocks = np.array_split(rows, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE))
     seen = (_as_errors_see(block, center, units, normalize=normalize)[:, counted] for block in blocks)
     return np.concatenate([block @ directions.T for block in seen])
 
 
 def _cell_means(cells: NDArray[Any], rows: NDArray[Any]) -> tuple[Single, Double]:
-    """The mean of the rows of each cell, and their number."""
     sizes = np.bincount(cells).astype(np.float64)
     inside = csc_array((np.ones(len(rows), np.float32), cells, np.arange(len(rows) + 1)), (len(sizes), len(rows)))
     return np.asarray(inside @ rows / np.maximum(sizes, 1)[:, None], np.float32), sizes
 
 
 def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
-    """The mean squared distance of rows from the mean of their cell, as other rows than those of the sample have it.
+    """The mean squared distance of other rows than those of the sample from the mean of their cell.
 
-    A sample lies nearer to means of its own: by 1 / n in a cell of n rows, as much as others lie farther.
+    Rows of the sample lie nearer to their own means, by 1 / n in a cell of n rows, and others farther by as much.
     """
     means, sizes = _cell_means(cells, rows)
     own, n, fitted = 0.0, len(rows), np.sum(sizes > 0)
@@ -269,12 +225,17 @@ def _spread(cells: NDArray[np.intp], rows: NDArray[Any]) -> float:
     return own / n * float(n + fitted) / max(float(n - fitted), 1.0)
 
 
-def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
-    """How many places each cell has, and their covariance about its mean, as other rows than the sample's have it.
+def _most_covarying(n_cells: int) -> int:
+    """The most directions for whose covariances, in base 64, there is room."""
+    return min(MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))
 
-    That of a cell is drawn to that of all, by as much as that of so many rows as there are directions. "" of few rows.
+
+def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
+    """The size of each cell, and the covariance of other rows than the sample's about its mean; "" for few rows.
+
+    The covariance of a cell is shrunk towards that of all, with the weight of as many rows as there are directions.
     """
-    q = min(places.shape[1], MOST_COVARYING, math.isqrt(int(NOTE_BYTES / (8 / 3 * n_cells))))  # in base 64
+    q = min(places.shape[1], _most_covarying(n_cells))
     places, n, sizes = places[:, :q], len(places), np.bincount(cells, minlength=n_cells)
     if n - np.sum(sizes > 0) < ROWS_PER_DIRECTION * q:
         return ""
@@ -291,26 +252,28 @@ def _covariances(places: Single, cells: NDArray[np.intp], n_cells: int) -> str:
     return packed(np.column_stack([sizes, found[:, i, j]]), "<f4")
 
 
-def principal_directions(rows: Single, asked: CellsAsked, rng: np.random.Generator) -> tuple[Single, Single]:
-    """Directions in which the rows spread most, and where the rows lie in them.
+def principal_directions(
+    rows: Single, k: int, n_directions: int | None, rng: np.random.Generator
+) -> tuple[Single, Single]:
+    """Principal directions of the rows, and the rows' coordinates in them.
 
-    Their number is the least with which held-out rows, told apart in them, cost hardly more in all columns.
+    If no number is given, it is the least with which k clusters of held-out rows cost hardly more than in all columns.
     """
     n, d = rows.shape
     around = rows - rows.mean(axis=0)  # rows of length 1 lie around no center yet
     most = min(d, max(n - 1, 1), MOST_DIRECTIONS)
-    p = min(most, asked.n_directions or CANDIDATES[-1])
+    p = min(most, n_directions or CANDIDATES[-1])
     seed = int(rng.integers(2**31))
     _, sizes, found = randomized_svd(around, p, n_iter=POWER_ITERATIONS, random_state=seed)
     alive = max(1, int(np.sum(sizes > 1e-6 * max(float(sizes[0]), 1e-300))))
     directions = found[:alive].astype(np.float32)
-    if asked.n_directions is None and d > WIDE:
-        directions = directions[: enough_directions(around, around @ directions.T, asked.n_components, rng)]
+    if n_directions is None and d > WIDE:
+        directions = directions[: enough_directions(around, around @ directions.T, k, rng)]
     return directions, rows @ directions.T
 
 
 def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Generator) -> int:
-    """How many of the first directions tell clusters apart: cells of one half are asked for rows of the other."""
+    """The number of directions that distinguish clusters, by the cost of cells of one half for rows of the other."""
     n, most = places.shape
     mixed = rng.permutation(n)
     known, other = mixed[: n // 2], mixed[n // 2 :]
@@ -332,11 +295,11 @@ def enough_directions(rows: Single, places: Single, k: int, rng: np.random.Gener
 
 
 def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) -> Single:
-    """Points of cells that suit the sample: the centers of its k-means, each split in two, and again.
+    """Points of cells for a sample: the centers of its k-means, each split in two, and again.
 
-    Points of a cluster lie close to its center, so that cells end where clusters do, or at planes through the center,
-    across the axes along which the cluster is long. The cells of a cluster, joined again, have the means of
-    another step of k-means, over all records: on images of digits that was worth more than many finer cells.
+    The points of a cluster lie close to its center, so that the borders of cells are those of clusters, and planes
+    through the center across the cluster's long axes. The cells of a cluster, joined again, have the means of another
+    step of k-means over all records: on images of digits that was worth more than many finer cells.
     """
     centers = np.unique(kmeans(places, k, rng).astype(np.float32), axis=0)
     labels, found = nearest(places, centers)[0], []
@@ -354,7 +317,7 @@ def cell_points(places: Single, k: int, n_cells: int, rng: np.random.Generator) 
 
 
 def whole_directions(directions: Single, bound: float, places: Single) -> tuple[NDArray[np.int64], int, float]:
-    """Directions as whole numbers, by how many bits projections are shifted, and the steps of a place of 1."""
+    """Directions as whole numbers, the number of bits by which projections are shifted, and steps per unit."""
     largest = float(np.max(np.abs(directions)))
     scaled = np.rint(directions.astype(np.float64) * (2**DIRECTION_BITS / largest)).astype(np.int64)
     # a row of size one, in units, is 2^22 / bound steps, and its projection 2^14 / largest times as many
@@ -367,22 +330,12 @@ def whole_directions(directions: Single, bound: float, places: Single) -> tuple[
 MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
 
 
-def moments_in_directions(sampled: Sampled, n_directions: int, seed: int) -> SomeDirections:
-    """Second moments in so many principal directions of a sample."""
-    rows = thinned(sampled.rows, MOST_ROWS)
-    asked = CellsAsked(1, n_directions, normalize=False, columns_squared=False, seed=seed)
-    around = (rows - rows.mean(axis=0)).astype(np.float32)
-    directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
-    return in_directions(sampled, directions, np.ones(rows.shape[1]))
-
-
-def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDirections:
-    """Second moments of places in these directions (p, d), of rows like a sample's, less its mean, in units."""
+def in_directions(sampled: DesignSample, directions: Single, units: Double) -> SomeDirections:
+    """Second moments of coordinates in directions (p, d), of rows less the sample's mean, in units."""
     rows, (p, d) = sampled.rows, directions.shape
     center = rows.mean(axis=0).astype(np.float32).astype(np.float64)
     seen = (rows - center) / units
-    reach = REACH_FACTOR if sampled.from_all_over else STREAM_REACH_FACTOR
-    bound = reach * (float(np.max(np.abs(seen))) or 1.0)
+    bound = room(sampled) * (float(np.max(np.abs(seen))) or 1.0)
     farthest = np.max(np.abs(seen @ directions.T), axis=0)
     # Places have one range in all directions, so that fixed point, and the noise of a release, suit each.
     even = directions / np.maximum(farthest, max(float(farthest.max()), 1e-300) / MOST_UNEVEN)[:, None]
@@ -393,7 +346,7 @@ def in_directions(sampled: Sampled, directions: Single, units: Double) -> SomeDi
         n_directions=p,
         directions=packed(scaled, "<i2"),
         shift=shift,
-        bound=laws.plain(bound * units),
-        center=laws.plain(center),
+        bound=plain(bound * units),
+        center=plain(center),
         columns=sampled.columns,
     )

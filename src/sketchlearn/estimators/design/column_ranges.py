@@ -1,4 +1,4 @@
-"""How far values lie from a center: bounds for operators whose fixed point needs them."""
+"""The range of values around a center: bounds for the fixed point of operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sketchlearn.core.errors import either
 from sketchlearn.core.messages import in_digits
 from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.frequencies import plain
-from sketchlearn.estimators.design.sample_summary import deviations
+from sketchlearn.estimators.design.sample_summary import deviations, room
 from sketchlearn.features.moments import SecondMoments, VeroneseMoments
 from sketchlearn.features.operator import Kind
 from sketchlearn.features.provenance import Origin
@@ -21,15 +21,13 @@ from sketchlearn.kernels.dispatch import column_range
 from sketchlearn.rows.source_base import Source
 from sketchlearn.sketch.priority_sample import Keeping
 
-#: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
-REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
-#: Rows that estimators keep to tell standard errors by: the errors' own error is then 1 % to 4 %.
+#: Sizes of the priority sample for standard errors, whose own error is then 1 % to 4 %.
 KEPT_ROWS, FEWEST_KEPT_ROWS, MOST_KEPT_NUMBERS = 4000, 500, 2**20
 ROUNDING_ROOM = 1 + 1e-12  # The kernel rounds, too.
 
 
 def second_moments(design_sample: DesignSample, bounds: Any = None) -> SecondMoments:
-    """Second moments of rows such as these, within a range as `box` finds it.
+    """Second moments of rows such as these, with the range of `box`.
 
     >>> second_moments(DesignSample(np.empty((0, 2)), False, None), bounds=(0, 10)).center
     (5.0, 5.0)
@@ -40,7 +38,7 @@ def second_moments(design_sample: DesignSample, bounds: Any = None) -> SecondMom
 
 
 def keeping_rows(operator: Kind, design_sample: DesignSample, size: int | None = None) -> Kind:
-    """The operator, which keeps some rows beside its sums: standard errors are told by them.
+    """The operator with a priority sample of rows, from which standard errors are estimated.
 
     >>> rows = np.random.default_rng(0).standard_normal((100, 3))
     >>> design_sample = DesignSample(rows, True, None)
@@ -50,12 +48,12 @@ def keeping_rows(operator: Kind, design_sample: DesignSample, size: int | None =
     rows = design_sample.rows.astype(np.float64)
     if not len(rows):
         return operator
-    most = int(np.clip(MOST_KEPT_NUMBERS // rows.shape[1], FEWEST_KEPT_ROWS, KEPT_ROWS)) if size is None else size
+    most = size or int(np.clip(MOST_KEPT_NUMBERS // rows.shape[1], FEWEST_KEPT_ROWS, KEPT_ROWS))
     return operator.with_keeping(Keeping.designed(rows, most, deviations(rows), 0))
 
 
 def fourth_moments(design_sample: DesignSample, bounds: Any = None) -> VeroneseMoments:
-    """Moments of order 4 about the origin: as far from it as declared, as seen in all rows, or with some room.
+    """Moments of order 4 about the origin, with the range as declared, as in all rows, or with some room.
 
     >>> fourth_moments(DesignSample(np.empty((0, 2)), False, None), bounds=(-1, 10)).bound
     (10.0..., 10.0...)
@@ -65,21 +63,21 @@ def fourth_moments(design_sample: DesignSample, bounds: Any = None) -> VeroneseM
         reach = np.max(np.abs(_declared(bounds, d)), axis=0) * ROUNDING_ROOM
     else:
         extremes = [np.max(np.abs(block), axis=0, initial=0.0) for block in _blocks(design_sample)]
-        # products of four spread far: more room would cost precision
-        factor = ROUNDING_ROOM if design_sample.everything is not None else np.sqrt(_room(design_sample))
+        # Products of four spread far: more room would cost precision.
+        factor = ROUNDING_ROOM if design_sample.everything is not None else np.sqrt(room(design_sample))
         reach = _positive(np.max(extremes, axis=0).astype(np.float64) * factor, np.zeros(1))
     return VeroneseMoments(d, bound=plain(reach), columns=design_sample.columns).with_origin(origin_of(bounds))
 
 
 def origin_of(bounds: Any) -> Origin:
-    """Where a range comes from that is as declared, if it is, or else as rows have it."""
+    """The provenance of a range: declared, or read from rows."""
     return Origin.SAMPLE if bounds is None else Origin.DECLARED
 
 
 def box(design_sample: DesignSample, bounds: Any, middle: Sequence[int] = ()) -> tuple[Double, Double]:
-    """A center per column, and how far from it values may lie: as declared, as seen in all rows, or with much room.
+    """A center per column, and how far from it values may lie: as declared, as in all rows, or with much room.
 
-    Where all rows are seen, the center is the mean of a sample of them; of the columns `middle`, that of the range.
+    With all rows at hand, the center is the mean of a sample; for the columns `middle`, it is that of the range.
 
     >>> center, reach = box(DesignSample(np.array([[1.0], [3.0]]), False, None), None)
     >>> center.tolist(), reach.tolist()
@@ -96,36 +94,27 @@ def box(design_sample: DesignSample, bounds: Any, middle: Sequence[int] = ()) ->
         at = list(middle)
         center[at] = (low[at] + high[at]) / 2
         return center, _positive(np.maximum(high - center, center - low) * ROUNDING_ROOM, center)
-    return center, _positive(_room(design_sample) * np.max(np.abs(rows - center), axis=0), center)
+    return center, _positive(room(design_sample) * np.max(np.abs(rows - center), axis=0), center)
 
 
 def radius(design_sample: DesignSample, center: Double) -> float:
-    """How far from the center whole rows may lie: lengths of many columns vary less than values, and need less room."""
+    """How far from the center whole rows may lie: lengths vary less than values, and need less room."""
     squares = (np.max(np.sum((block - center) ** 2, axis=1), initial=0.0) for block in _blocks(design_sample))
     longest = float(np.sqrt(max(squares))) or float(np.linalg.norm(center)) or 1.0
     if design_sample.everything is not None:
-        return longest * (1 + 1e-5)  # rows are rounded to float32
-    return longest * np.sqrt(_room(design_sample))
-
-
-def _room(design_sample: DesignSample) -> float:
-    """How many times as far from the center as the rows of a sample others may lie."""
-    return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
+        return longest * (1 + 1e-5)  # Rows are rounded to float32.
+    return longest * np.sqrt(room(design_sample))
 
 
 def _blocks(design_sample: DesignSample) -> Iterator[NDArray[Any]]:
-    """All rows, or those of the sample."""
     _check_rows(design_sample)
-    return (
-        iter([design_sample.rows])
-        if design_sample.everything is None
-        else (b.rows for b in design_sample.everything.blocks())
-    )
+    everything = design_sample.everything
+    return iter([design_sample.rows]) if everything is None else (block.rows for block in everything.blocks())
 
 
 def _check_rows(design_sample: DesignSample) -> None:
     if not len(design_sample.rows):
-        raise ValueError("there are no rows to read the range of values from: give rows, or bounds")
+        raise ValueError("there are no rows to determine the range of values: give rows, or bounds")
 
 
 def extremes(rows: Source) -> Double:
@@ -147,12 +136,12 @@ def _declared(bounds: Any, n_features: int) -> tuple[Double, Double]:
 
 
 def _positive(reach: Double, center: Double) -> Double:
-    """Columns that never change are given a reach of their own size."""
+    """The reach; for constant columns, the size of their value."""
     return np.where(reach > 0, reach, np.where(center == 0, 1.0, np.abs(center)))
 
 
 def _pairs_instead(bounds: Any) -> str:
-    """What to write instead of a pair for each column, if that is what the bounds are.
+    """Advice for bounds that are a pair for each column.
 
     >>> _pairs_instead([(17, 42), (0, 23), (9, 20)])
     '. If these are a pair for each column, write ([17, 0, 9], [42, 23, 20])'

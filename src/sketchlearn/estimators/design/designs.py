@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,35 +12,38 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, either
 from sketchlearn.core.values import shortened, truth, whole
 from sketchlearn.estimators.base.state import DesignSample
-from sketchlearn.estimators.base.supervised import positions
+from sketchlearn.estimators.base.supervised import passive_columns, positions
 from sketchlearn.estimators.design.cells import (
     WIDE,
     CellsAsked,
     cells_on_sample,
-    moments_in_directions,
-    passive_columns,
+    in_directions,
+    principal_directions,
 )
 from sketchlearn.estimators.design.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
-from sketchlearn.estimators.design.fourier import Asked, in_bounds, on_sample, on_sketch, sums_in_bounds
-from sketchlearn.estimators.design.frequencies import Budget, budget_of
+from sketchlearn.estimators.design.frequencies import (
+    Asked,
+    Budget,
+    budget_of,
+    in_bounds,
+    on_sample,
+    on_sketch,
+    sums_in_bounds,
+)
 from sketchlearn.estimators.design.sample_summary import (
     MOST_ROWS,
-    Sampled,
-    floats_of,
     rows_of,
     rows_of_pilot,
     rows_wanted,
+    thinned,
 )
 from sketchlearn.estimators.generators import operators as generator_operators
 from sketchlearn.estimators.independent_components import cumulant_features
 from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
 from sketchlearn.estimators.registry import DESIGNS, designs, tasks
 from sketchlearn.features.bounded import CLIP
-from sketchlearn.features.composed import Concatenated
-from sketchlearn.features.directions import SomeDirections
 from sketchlearn.features.families import AUTO, Cells, Features, Fourier, Moments, checked, with_present_names
-from sketchlearn.features.operator import Operator
-from sketchlearn.features.products import FeatureMoments
+from sketchlearn.features.operator import Kind, Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.waves import wave_from
 from sketchlearn.kernels.dispatch import one_blas_thread
@@ -49,7 +53,7 @@ from sketchlearn.sketch.ledger import ADD_REMOVE
 from sketchlearn.sketch.priority_sample import MOST_KEPT
 from sketchlearn.sketch.sums import Sketch
 
-UNKNOWN_PLACES = "bounds do not tell how the records lie"
+UNKNOWN_PLACES = "bounds do not determine the distribution of the records"
 GENERATOR, ICA, KERNEL, MOMENTS, SUBSPACES = "generator", "ica", "kernel", "moments", "subspaces"
 CELL_TASKS = ("kmeans", "mixture")
 #: which features a task can be asked to use
@@ -123,7 +127,7 @@ def design(
         that noise.
     standardize : bool, default=False
         Measure squared errors in units of each column's standard deviation in the sample, so that columns of different
-        kinds (money, ages, flags) matter alike. Centers are in the units of the table.
+        kinds (money, ages, booleans) matter alike. Centers are in the units of the table.
     rows : int, default=None
         Number of sketched rows that each sketch keeps beside its sums: clusters are then never worse than those of a
         good sample, and standard errors (of "moments" and "ica" too) hold for any distribution of the rows. These rows
@@ -173,84 +177,59 @@ def design(
             raise TypeError(f"design() got an unexpected keyword argument {min(given)!r}")
     if not isinstance(task, str) or (task not in DESIGNS and task not in designs()):
         raise ValueError(f"task must be one of {', '.join(designs())}, not {shortened(task)}")
-    chosen: Any = checked(features, FAMILIES.get(task, ()), f"{task!r}", in_directions=task == GENERATOR)
+    checked(features, FAMILIES.get(task, ()), f"{task!r}", in_directions=task == GENERATOR)
     if (sample is None) == (bounds is None):
         raise ValueError("design needs either a sample of rows or bounds")
     if schema is not None and not isinstance(sample, Sketch):
         if sample is None:
-            raise ValueError("a schema needs a sample here: bounds are those of its numbers, which nobody knows")
+            raise ValueError("schema needs a sample: bounds would be those of the encoded columns")
         sample = source(sample, schema=schema)
     if isinstance(sample, Sketch):
         size = {"epsilon": epsilon, "n_rows": n_rows, "rows": rows, "standardize": standardize, "schema": schema}
         _leave_out_of_sketch(task, features, **size, representative=representative is not None)
     origin = Origin.SAMPLE if bounds is None else Origin.DECLARED
-    sizes = {"epsilon": epsilon, "n_rows": n_rows, "delta": delta, "standardize": standardize, "rows": rows}
-    sizes["neighbors"] = neighbors != ADD_REMOVE
+    designer, used = _DESIGNERS.get(task, (None, ())) if task in DESIGNS else (_of_other_package, ())
     operator: Operator | None = None
-    if task not in DESIGNS:
-        _leave_out(task, n_components=n_components, **sizes)
-        operator = _for_foreign(task, sample, bounds, representative, seed)
-    elif task in (MOMENTS, SUBSPACES):
-        n_kept = sizes.pop("rows") if task == MOMENTS else None
-        _leave_out(task, **sizes)
-        operator = _moments(task, sample, bounds, representative, seed, _checked_kept(n_kept, bounds), chosen)
-    elif task == GENERATOR:
-        _leave_out(task, **sizes)
-        if chosen is not None and chosen.subsample not in (AUTO, None):
-            _leave_out(task, subsample=chosen.subsample)
-        operator = _for_generators(sample, bounds, representative, chosen or Fourier(), seed)
-    elif task == KERNEL:
-        del sizes["n_rows"]
-        _leave_out(task, n_components=n_components, **sizes)
-        n_frequencies = None if chosen is None else chosen.n_frequencies
-        if chosen is not None and chosen != Fourier(n_frequencies):
-            remedy = either("give n_frequencies alone", "leave out --wave, --subsample and --directions")
-            raise InvalidValueError("takes a number of frequencies alone", remedy, Parameter("task", task))
-        operator = _for_kernels(sample, bounds, representative, n_frequencies, n_rows, targets, seed)
-    elif task == ICA:
-        n_kept = _checked_kept(sizes.pop("rows"), bounds)
-        _leave_out(task, **sizes)
-        operator = _cumulants(sample, n_components, representative, seed, n_kept)
-    if profile_columns is not None and (operator is not None or isinstance(sample, Sketch)):
-        raise InvalidValueError("are for clusters of a sample of rows", "leave them out", parameter="profile_columns")
+    if designer is not None:
+        sizes = {"n_components": n_components, "epsilon": epsilon, "n_rows": n_rows, "delta": delta}
+        sizes |= {"standardize": standardize, "rows": rows, "neighbors": neighbors != ADD_REMOVE}
+        _leave_out(task, **{name: value for name, value in sizes.items() if name not in used})
+    if bounds is not None and (rows is not None or (standardize and designer is None)):
+        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
+    n_kept = None if rows is None else whole("rows", rows, most=MOST_KEPT)
+    if designer is not None:
+        operator = designer(
+            Request(task, sample, bounds, representative, seed, features, n_components, n_rows, n_kept, targets)
+        )
+    if profile_columns is not None and (operator is not None or bounds is not None or isinstance(sample, Sketch)):
+        remedy = "leave them out, or design clusters on such a sample"
+        raise InvalidValueError("need a sample of rows to cluster", remedy, parameter="profile_columns")
     if targets is not None and task != KERNEL:
         raise InvalidValueError(f"targets are for {Parameter('task', KERNEL)}, not {task!r}")
     if operator is not None:
         return operator.with_origin(origin)
     waves = features if isinstance(features, Fourier) else Fourier()
     k, wave = whole("n_components", n_components), wave_from(waves.wave)
-    asked = Asked(k, task, wave, waves.n_frequencies, seed, n_rows, waves.subsample)
+    standardize = truth("standardize", standardize)
+    asked = Asked(k, task, wave, waves.n_frequencies, seed, n_rows, waves.subsample, standardize, n_kept)
     if isinstance(sample, Sketch):
         return on_sketch(asked, sample).with_origin(origin)
     budget = budget_of(bounds, n_rows, epsilon, delta, neighbors)
-    n_kept = _checked_kept(rows, bounds)
-    standardize = truth("standardize", standardize)
     in_directions = features is None or (isinstance(features, Cells) and features.n_directions != 0)
     if profile_columns is not None and (task != "kmeans" or not in_directions or getattr(features, "normalize", False)):
         remedy = "leave out frequencies, normalize and cells in the columns themselves"
         raise InvalidValueError("are for clusters in cells", remedy, parameter="profile_columns")
     if bounds is None:
-        most = rows_wanted(task, asked.n_components)
-        pilot = isinstance(features, Cells) and features.n_directions in (0, AUTO)
-        pilot_rows = max(most, rows_of_pilot(asked.n_components) if pilot else 0)
-        sampled = floats_of(sample, seed, pilot_rows, representative)
-        if features == Cells() and sampled.rows.shape[1] > WIDE:
-            sampled = sampled.thinned(most)
-        cells = _cells_of_sample(asked, chosen, sampled, profile_columns)
-        return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
-    if standardize:
-        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
+        return _on_rows(asked, features, sample, representative, profile_columns).with_origin(origin)
     if waves.subsample not in (AUTO, None):
         raise InvalidValueError(
             "needs a sample here", "from bounds, records contribute to all frequencies", parameter="subsample"
         )
-    if profile_columns is not None:
-        raise InvalidValueError("need a sample", UNKNOWN_PLACES, parameter="profile_columns")
     return _in_bounds(asked, features, *checked_bounds(bounds), budget).with_origin(origin)
 
 
-def _in_bounds(asked: Asked, features: Features | None, low: Double, high: Double, budget: Budget | None) -> Operator:
-    """An operator for rows within bounds: of random sums, if they have many columns, or of frequencies."""
+def _in_bounds(asked: Asked, features: Any, low: Double, high: Double, budget: Budget | None) -> Operator:
+    """An operator for rows within bounds: of random projections, if they have many columns, or of frequencies."""
     if not isinstance(features, Cells):
         wide = features is None and asked.task == "kmeans" and len(low) > WIDE
         return sums_in_bounds(asked, low, high, budget, None) if wide else in_bounds(asked, low, high, budget)
@@ -262,10 +241,23 @@ def _in_bounds(asked: Asked, features: Features | None, low: Double, high: Doubl
     return sums_in_bounds(asked, low, high, budget, int(features.n_directions))
 
 
-def _cells_of_sample(
-    asked: Asked, features: Fourier | Cells | None, sampled: Sampled, profile_columns: Any
-) -> CellsAsked | None:
-    """The cells that rows like these go by; None where they go by frequencies."""
+def _on_rows(asked: Asked, features: Any, sample: Any, representative: bool | None, profile_columns: Any) -> Operator:
+    """An operator for rows like these: cells, if those are asked for or rows have many columns, or frequencies."""
+    most = rows_wanted(asked.task, asked.n_components)
+    pilot = isinstance(features, Cells) and features.n_directions in (0, AUTO)
+    pilot_rows = max(most, rows_of_pilot(asked.n_components) if pilot else 0)
+    sampled = rows_of(sample, asked.seed, pilot_rows, representative, single=True)
+    if features == Cells() and sampled.rows.shape[1] > WIDE:
+        sampled = replace(sampled, rows=thinned(sampled.rows, most))
+    cells = _cells_of_sample(asked, features, sampled, profile_columns)
+    if cells is None:
+        rows = thinned(sampled.rows, rows_wanted(asked.task)).astype(np.float64, copy=False)
+        return on_sample(asked, replace(sampled, rows=rows))
+    with one_blas_thread():
+        return cells_on_sample(cells, sampled)
+
+
+def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile_columns: Any) -> CellsAsked | None:
     d, mixture = sampled.rows.shape[1], asked.task == "mixture"
     if isinstance(features, Fourier) or asked.task not in CELL_TASKS:
         return None
@@ -276,141 +268,134 @@ def _cells_of_sample(
     in_columns = cells.n_directions == AUTO and d <= WIDE and not (cells.normalize or passive or mixture)
     p = 0 if in_columns else None if cells.n_directions == AUTO else int(cells.n_directions)
     if p == 0 and mixture:
-        raise ValueError("cells in the columns themselves are for clusters of rows as they are: ask for directions")
-    return CellsAsked(asked.n_components, p, cells.normalize, mixture or bool(passive), asked.seed, passive)
+        raise InvalidValueError("mixtures need cells in directions", f"leave out {Parameter('n_directions', 0)}")
+    squared = mixture or bool(passive)
+    return CellsAsked(
+        asked.n_components, p, asked.seed, cells.normalize, squared, passive, asked.standardize, asked.n_kept
+    )
 
 
-def _on_rows(
-    asked: Asked, cells: CellsAsked | None, sampled: Sampled, *, standardize: bool, n_kept: int | None
-) -> Operator:
-    """An operator for rows like these: cells, if those are asked for and rows have many columns, or frequencies."""
-    if cells is None:
-        return on_sample(asked, sampled.doubles(rows_wanted(asked.task)), standardize=standardize, n_kept=n_kept)
-    with one_blas_thread():
-        return cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+@dataclass(frozen=True)
+class Request:
+    """What `design` was asked for, for tasks other than clusters and mixtures."""
+
+    task: str
+    sample: Any
+    bounds: Any
+    representative: bool | None
+    seed: int
+    features: Any
+    n_components: int | None
+    n_rows: int | None
+    n_kept: int | None
+    targets: Any
+
+    @property
+    def name(self) -> str:
+        return either(f"task {self.task!r}", f"--task {self.task}")
+
+    def design_sample(self) -> DesignSample:
+        """Rows of the sample; with bounds, no rows of as many columns."""
+        if self.bounds is not None:
+            return DesignSample(np.empty((0, len(checked_bounds(self.bounds)[0]))), False, None)
+        return rows_of(self.sample, self.seed, MOST_ROWS, self.representative)
+
+    def keeping(self, operator: Kind, design_sample: DesignSample) -> Kind:
+        """The operator with a priority sample, if one is asked for."""
+        return operator if self.n_kept is None else keeping_rows(operator, design_sample, self.n_kept)
 
 
-def _checked_kept(rows: Any, bounds: Any) -> int | None:
-    """How many rows each sketch shall keep."""
-    if rows is not None and bounds is not None:
-        raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
-    return None if rows is None else whole("rows", rows, most=MOST_KEPT)
-
-
-def _moments(
-    task: str,
-    sample: Any,
-    bounds: Any,
-    representative: bool | None,
-    seed: int,
-    n_kept: int | None,
-    features: Moments | None,
-) -> Operator:
-    if features is not None and features.n_directions is not None:
-        return _moments_in_directions(sample, features.n_directions, representative, seed, n_kept)
-    moments = second_moments if task == MOMENTS else fourth_moments
-    if bounds is not None:
-        return replace(moments(_nothing(bounds), bounds), outside=CLIP)
-    design_sample = DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
-    return moments(design_sample) if n_kept is None else keeping_rows(moments(design_sample), design_sample, n_kept)
-
-
-def _moments_in_directions(
-    sample: Any, p: int, representative: bool | None, seed: int, n_kept: int | None
-) -> SomeDirections:
-    if sample is None or n_kept is not None:
-        raise InvalidValueError(
-            "of moments needs a sample, and keeps no rows", "leave out bounds and rows", parameter="n_directions"
-        )
-    with one_blas_thread():
-        return moments_in_directions(rows_of(sample, seed, MOST_ROWS, representative), p, seed)
-
-
-def _nothing(bounds: Any) -> DesignSample:
-    """No rows, of as many columns as the bounds are for."""
-    return DesignSample(np.empty((0, len(checked_bounds(bounds)[0]))), False, None)
-
-
-def _for_generators(sample: Any, bounds: Any, representative: bool | None, features: Fourier, seed: int) -> Operator:
-    waves = features.n_frequencies, wave_from(features.wave), seed
-    if bounds is None:
+def _moments(request: Request) -> Operator:
+    design_sample = request.design_sample()
+    if request.features is not None and request.features.n_directions is not None:
+        if request.bounds is not None or request.n_kept is not None:
+            raise InvalidValueError(
+                "of moments needs a sample, and keeps no rows", "leave out bounds and rows", parameter="n_directions"
+            )
+        rows = design_sample.rows
         with one_blas_thread():
-            sampled = rows_of(sample, seed, MOST_ROWS, representative)
-            return generator_operators.on_sample(sampled, features.n_directions, *waves)
+            around, rng = (rows - rows.mean(axis=0)).astype(np.float32), np.random.default_rng(request.seed)
+            directions, _ = principal_directions(around, 1, request.features.n_directions, rng)
+            return in_directions(design_sample, directions, np.ones(rows.shape[1]))
+    moments = second_moments if request.task == MOMENTS else fourth_moments
+    operator: Any = moments(design_sample, request.bounds)
+    return replace(operator, outside=CLIP) if request.sample is None else request.keeping(operator, design_sample)
+
+
+def _waves_of_generator(request: Request) -> Operator:
+    features = request.features or Fourier()
+    if features.subsample not in (AUTO, None):
+        _leave_out(GENERATOR, subsample=features.subsample)
+    waves = features.n_frequencies, wave_from(features.wave), request.seed
+    if request.bounds is None:
+        with one_blas_thread():
+            return generator_operators.on_sample(request.design_sample(), features.n_directions, *waves)
     if features.n_directions not in (AUTO, None):
         raise InvalidValueError("needs a sample here", UNKNOWN_PLACES, parameter="n_directions")
-    low, high = checked_bounds(bounds)
+    low, high = checked_bounds(request.bounds)
     return generator_operators.waves_in_bounds(low, high, *waves)
 
 
-def _for_kernels(
-    sample: Any,
-    bounds: Any,
-    representative: bool | None,
-    n_frequencies: int | None,
-    n_rows: int | None,
-    targets: Any,
-    seed: int,
-) -> FeatureMoments:
-    design_sample = (
-        _nothing(bounds) if sample is None else DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
-    )
-    which = positions([-1] if targets is None else targets, design_sample.columns, design_sample.rows.shape[1])
-    estimator = SketchKernelRegressor(n_frequencies=n_frequencies, bounds=bounds)
+def _of_kernels(request: Request) -> Operator:
+    n_frequencies = None if request.features is None else request.features.n_frequencies
+    if request.features not in (None, Fourier(n_frequencies)):
+        remedy = either("give n_frequencies alone", "leave out --wave, --subsample and --directions")
+        raise InvalidValueError("takes a number of frequencies alone", remedy, Parameter("task", KERNEL))
+    sampled = request.design_sample()
+    targets = [-1] if request.targets is None else request.targets
+    which = positions(targets, sampled.columns, sampled.rows.shape[1])
+    estimator = SketchKernelRegressor(n_frequencies=n_frequencies, bounds=request.bounds)
     estimator.check_parameters()
-    later = None if n_rows is None else whole("n_rows", n_rows)
-    operator = estimator.design_operator(
-        replace(design_sample, targets=which, n_rows=later), np.random.default_rng(seed)
-    )
-    return operator if bounds is None else replace(operator, outside=CLIP)
+    later = None if request.n_rows is None else whole("n_rows", request.n_rows)
+    sampled = replace(sampled, targets=which, n_rows=later)
+    operator = estimator.design_operator(sampled, np.random.default_rng(request.seed))
+    return operator if request.bounds is None else replace(operator, outside=CLIP)
 
 
-def _for_foreign(task: str, sample: Any, bounds: Any, representative: bool | None, seed: int) -> Operator:
-    """The operator that a task of another package designs."""
-    kind: Any = tasks()[task].load()
-    if bounds is None:
-        estimator, design_sample = kind(), DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
-    elif "bounds" in kind().get_params():
-        estimator, design_sample = kind(bounds=bounds), _nothing(bounds)
-    else:
+def _cumulants(request: Request) -> Operator:
+    if request.sample is None:
         raise InvalidValueError(
-            f"{either(f'task {task!r}', f'--task {task}')} needs a sample of rows", "it does not take bounds"
+            f"{request.name} needs a sample of rows", "bounds do not determine the independent components"
         )
-    operator: Operator = estimator.design_operator(design_sample, np.random.default_rng(seed))
+    sampled, k = request.design_sample(), request.n_components
+    d = sampled.rows.shape[1]
+    if k is not None and whole("n_components", k) > d:
+        raise InvalidValueError(f"must be at most the number of columns, {d}", parameter=Parameter("n_components", k))
+    return request.keeping(cumulant_features(sampled, np.random.default_rng(request.seed), k), sampled)
+
+
+def _of_other_package(request: Request) -> Operator:
+    kind: Any = tasks()[request.task].load()
+    bounded = request.bounds is not None
+    if bounded and "bounds" not in kind().get_params():
+        raise InvalidValueError(f"{request.name} needs a sample of rows", "it does not take bounds")
+    estimator = kind(bounds=request.bounds) if bounded else kind()
+    operator: Operator = estimator.design_operator(request.design_sample(), np.random.default_rng(request.seed))
     return operator
 
 
+#: how operators are designed for tasks other than clusters and mixtures, and the sizes that have a meaning there
+_DESIGNERS: dict[str, tuple[Callable[[Request], Operator], tuple[str, ...]]] = {
+    MOMENTS: (_moments, ("n_components", "rows")),
+    SUBSPACES: (_moments, ("n_components",)),
+    GENERATOR: (_waves_of_generator, ("n_components",)),
+    KERNEL: (_of_kernels, ("n_rows",)),
+    ICA: (_cumulants, ("n_components", "rows")),
+}
+
+
 def _leave_out(task: str, **given: Any) -> None:
-    """Refuses arguments that a task has no use for."""
     for name, value in given.items():
         if value:
             raise InvalidValueError("has one size for all", f"leave out {Parameter(name)}", Parameter("task", task))
 
 
 def _leave_out_of_sketch(task: str, features: Features | None, **given: Any) -> None:
-    """Refuses what a sketch in place of a sample does not tell."""
+    """Refuses arguments that need rows, where a sketch takes the place of the sample."""
     if task != "kmeans":
-        raise ValueError(f"a sketch tells the scale of clusters, not what {task!r} needs: give design a sample of rows")
+        raise ValueError(f"a sketch determines the scale of clusters alone: for {task!r}, give design a sample of rows")
     waves = features or Fourier()
     given |= {"Cells": isinstance(features, Cells), "subsample": getattr(waves, "subsample", AUTO) not in (AUTO, None)}
     for name, value in given.items():
         if value:
             raise ValueError(f"{name} needs a sample of rows, or bounds, in place of a sketch")
-
-
-def _cumulants(
-    sample: Any, n_components: int | None, representative: bool | None, seed: int, n_kept: int | None
-) -> Concatenated:
-    if sample is None:
-        raise InvalidValueError(
-            f"{either(f'task {ICA!r}', f'--task {ICA}')} needs a sample of rows",
-            "bounds do not tell which components there are",
-        )
-    design_sample = DesignSample(*rows_of(sample, seed, MOST_ROWS, representative))
-    d = design_sample.rows.shape[1]
-    if n_components is not None and whole("n_components", n_components) > d:
-        raise InvalidValueError(
-            f"must be at most the number of columns, {d}", parameter=Parameter("n_components", n_components)
-        )
-    operator = cumulant_features(design_sample, np.random.default_rng(seed), n_components)
-    return operator if n_kept is None else keeping_rows(operator, design_sample, n_kept)

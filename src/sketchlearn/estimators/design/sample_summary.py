@@ -1,11 +1,11 @@
-"""What a small sample tells about the data: where they lie, how far they spread, how wide clusters are."""
+"""Summaries of a small sample: location, spread, and the width of clusters."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +14,24 @@ from sklearn.mixture import GaussianMixture
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.randomness import row_chooser
+from sketchlearn.estimators.base.state import DesignSample
+from sketchlearn.inference.distributions import n_parameters
 from sketchlearn.inference.kmeans import TOLERANCE, KMeansOfRows
 from sketchlearn.rows.sampling import sample as sample_of
 from sketchlearn.rows.source import is_array, source
 
 MOST_ROWS = 5000
+#: Other rows may lie so many times as far as those of a sample from all over, and as a stream's first rows.
+REACH_FACTOR, STREAM_REACH_FACTOR = 8.0, 32.0
 #: All rows of a table as large: few far ones, of which a sample has too many or too few, decide where clusters lie.
 ROWS_OF_PILOT, ROWS_PER_CENTER, LARGEST_PILOT = 50_000, 100, 200_000
 MOST_ROWS_FOR_SHAPES = 20_000  # Shapes of a mixture's clusters are taken from so many rows.
-ROWS_PER_CLUSTER = 150  # of a sample that says where each of many clusters ends
+ROWS_PER_CLUSTER = 150  # of a sample that determines the borders of many clusters
 ROUNDING = 1e-12
 EVEN_SPREADS_FACTOR = 4.0  # columns whose spreads differ by less than this factor, up or down, are measured in one unit
 LEAST_GAIN = 0.1  # nats per column by which clusters in other units must be clearer
 LEAST_CLUSTER_DEVIATION = 0.01  # deviation within clusters, of that of all rows
-LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have one: that tells no unit
+LEAST_CODE_DEVIATION = 0.3  # the same for columns of few values, of which a cluster may have a single one
 MOST_CODES = 20  # different values of a column of codes
 STARTS = 3  # of k-means
 ROUNDS = 4  # of clustering in units of the clusters' own deviations
@@ -35,17 +39,20 @@ MOST_SHAPES = 20  # The JSON form of an operator stays small.
 ROWS_PER_COLUMN = 4  # The covariance of a cluster of fewer rows means nothing.
 COVARIANCE_FLOOR = 1e-6  # of a mixture's component, in the mean variance of the columns
 SHAPE_ITERATIONS, SHAPE_STARTS, SHAPE_DIGITS = 50, 10, 4
+SECONDS_PER_PARAMETER = 15e-3  # of an Arm core, for the decoder of a mixture and the search beside it on kept rows
+WORTH = 1.0  # seconds, as frequencies show how well a mixture fits, and statistics at a pilot do not
+ROWS_PER_PARAMETER = 10  # of a sample, at least: rows that are left out decide about mixtures of fewer
 
 
 def rows_wanted(task: str, n_components: int = 1) -> int:
-    """How many rows a design for the task looks at, where there are as many."""
+    """The largest number of rows that a design for the task uses."""
     if task.startswith("mixture"):
         return MOST_ROWS_FOR_SHAPES
     return min(max(MOST_ROWS, ROWS_PER_CLUSTER * n_components), MOST_ROWS_FOR_SHAPES)
 
 
 def rows_of_pilot(n_components: int) -> int:
-    """How many rows the k-means of a sample looks at, where there are as many.
+    """The largest number of rows that the k-means of a sample uses.
 
     >>> rows_of_pilot(8), rows_of_pilot(1000)
     (50000, 100000)
@@ -53,19 +60,37 @@ def rows_of_pilot(n_components: int) -> int:
     return int(np.clip(ROWS_PER_CENTER * n_components, ROWS_OF_PILOT, LARGEST_PILOT))
 
 
+def steps_pay(n_components: int, n_features: int, covariance_type: str, n_sampled: int) -> bool:
+    """Whether a mixture is learned by steps of EM at the mixture of a sample, rather than from frequencies.
+
+    Both read the rows once. Then a decoder takes seconds for hundreds of parameters, and the mixture of a sample tenths
+    of a second: docs/decisions/by-cost.md.
+
+    >>> steps_pay(2, 2, "full", 20_000), steps_pay(10, 10, "diag", 20_000)
+    (False, True)
+    """
+    n = n_parameters(n_components, n_features, covariance_type)
+    return n_sampled >= ROWS_PER_PARAMETER * n and SECONDS_PER_PARAMETER * n > WORTH
+
+
 def thinned(rows: NDArray[Any], most: int) -> NDArray[Any]:
     """At most so many of the rows, from all over them."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
+def room(design_sample: DesignSample) -> float:
+    """How many times as far from the center as those of a sample rows may lie."""
+    return REACH_FACTOR if design_sample.representative else STREAM_REACH_FACTOR
+
+
 def deviations(rows: Double) -> Double:
-    """The standard deviation of each column; a typical one, where a column never changes."""
+    """The standard deviation of each column; a typical one for constant columns."""
     return _floored(rows.std(axis=0), rows.mean(axis=0))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of a sample: per column the mean, the spread and a unit; in those units, the cost of a row."""
+    """The mean, spread and unit of each column, and, in those units, the cost of a row."""
 
     mean: Double
     spread: Double
@@ -76,12 +101,11 @@ class Summary:
 
     @property
     def width(self) -> float:
-        """Deviation of all rows, in units."""
         return math.sqrt(float(np.sum((self.spread / self.units) ** 2)))
 
 
 def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None = None) -> Summary:
-    """Measures the clusters that k-means finds in the sample, in the units given or in those where they show best."""
+    """Measures the clusters of k-means in the sample, in given units or in those in which they are clearest."""
     mean = sample.mean(axis=0)
     rows = sample - mean
     spread = _floored(rows.std(axis=0), mean)
@@ -94,7 +118,7 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
         clusters = Partition.of(rows, k, units, floor, seed)
     squared, labels = np.sum((clusters.left / units) ** 2, axis=1), clusters.labels
     d, everything = rows.shape[1], float(np.sum((rows / units) ** 2) / len(rows))
-    # clusters that are points: as if they were five times as far apart, at the closest, as they are wide
+    # If clusters are points: as if the distances between them were five times their width, at least.
     least = everything / (1 + 25 * k ** (2 / d)) if everything > 0 else float(d)
     cost = max(_typical(squared, d), least)
     own = [max(_typical(squared[labels == c], d), least) for c in range(k) if np.sum(labels == c) >= 2 * d]
@@ -103,15 +127,15 @@ def summarize(sample: Double, n_clusters: int, seed: int, units: Double | None =
 
 @dataclass(frozen=True)
 class Partition:
-    """Clusters of a sample, and what is left of its rows without their cluster's mean."""
+    """Clusters of a sample, and its rows less the mean of their cluster."""
 
     labels: NDArray[Any]
     left: Double
-    within: Double  # deviation of rows from their cluster's center, column by column, as far as small ones are believed
+    within: Double  # deviation of rows from their cluster's center, column by column, at least the floor
 
     @classmethod
     def of(cls, rows: Double, k: int, units: Double, floor: Double, seed: int) -> Partition:
-        """By k-means, with columns measured in units; deviations below the floor are not believed."""
+        """By k-means, with columns measured in units; deviations are at least the floor."""
         scaled, rng = KMeansOfRows(rows / units), np.random.default_rng(seed % 2**32)
         runs = [scaled.lloyd(scaled.starts(k, rng), TOLERANCE) for _ in range(STARTS)]
         centers = min(runs, key=lambda run: run[1])[0]
@@ -120,17 +144,17 @@ class Partition:
         return cls(labels, left, np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor))
 
     def gain(self, spread: Double) -> float:
-        """How much likelier rows are in these clusters than in one Gaussian, in nats per row; whatever the units."""
+        """The gain in log-likelihood over one Gaussian, in nats per row; it does not depend on the units."""
         shares = np.bincount(self.labels) / len(self.labels)
         shares = shares[shares > 0]
         return float(np.sum(np.log(spread / self.within)) + shares @ np.log(shares))
 
 
 def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -> tuple[Double, Partition]:
-    """Units of the columns, and clusters: one unit if columns are alike, otherwise spreads are brought within a range.
+    """Units of the columns, and clusters: one unit if spreads are similar, otherwise spreads are limited to a range.
 
-    That range keeps columns of noise small beside columns that matter to k-means. But where clusters are clearer in
-    other units, in which they have about the same deviation in all columns, those are the units.
+    That range keeps columns of noise small beside columns that matter to k-means. If clusters are clearer in units in
+    which they have about the same deviation in all columns, those are the units.
     """
     plain = Partition.of(rows, k, np.ones_like(spread), floor, seed)
     typical = np.exp(np.mean(np.log(spread)))
@@ -147,46 +171,27 @@ def _clustered(rows: Double, spread: Double, floor: Double, k: int, seed: int) -
 
 
 def _typical(squared: Double, d: int) -> float:
-    """The mean that squared distances would have if they were chi-squared, from their median: outliers do not count."""
+    """A mean of squared distances that is robust to outliers: from their median, as if they were chi-squared."""
     return float(np.median(squared) / (1 - 2 / (9 * d)) ** 3)
 
 
 def _changing(spread: Double, mean: Double) -> NDArray[np.bool_]:
-    """Which columns change by more than rounding."""
     return np.asarray(spread > ROUNDING * np.abs(mean))
 
 
 def _floored(spread: Double, mean: Double) -> Double:
-    """Spreads where columns that never change, up to rounding, get a typical one."""
+    """Spreads; a typical one for columns that are constant up to rounding."""
     alive = _changing(spread, mean)
     if not np.any(alive):
         return np.ones_like(spread)
     return np.where(alive, spread, np.exp(np.mean(np.log(spread[alive]))))
 
 
-class Sampled(NamedTuple):
-    """Rows of a sample, whether they come from all over the data, and names of their columns."""
+def rows_of(data: Any, seed: int, most: int, representative: bool | None, *, single: bool = False) -> DesignSample:
+    """At most so many rows of a sample; None of `representative` means as seen.
 
-    rows: NDArray[Any]
-    from_all_over: bool
-    columns: tuple[str, ...] | None
-
-    def thinned(self, most: int) -> Sampled:
-        """At most so many of the rows."""
-        return self._replace(rows=thinned(self.rows, most))
-
-    def doubles(self, most: int) -> Sampled:
-        """At most so many of the rows, in double precision."""
-        return self._replace(rows=thinned(self.rows, most).astype(np.float64, copy=False))
-
-
-def rows_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
-    """At most so many rows of a sample; whether they come from all over the data is as told, or else as seen."""
-    return floats_of(data, seed, most, representative).doubles(most)
-
-
-def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> Sampled:
-    """The same, single precision as it is: many rows of many columns would need twice the memory."""
+    Rows in single precision may stay so: many rows of many columns would need twice the memory.
+    """
     if isinstance(data, np.ndarray | list | tuple) and is_array(data):
         some, columns, from_all_over = data, None, True
     else:
@@ -199,7 +204,8 @@ def floats_of(data: Any, seed: int, most: int, representative: bool | None) -> S
         raise ValueError(f"the sample must be a table with at least one row and one column, not of shape {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError("the sample has missing or infinite values: fill or drop them first")
-    return Sampled(thinned(rows, most), from_all_over if representative is None else bool(representative), columns)
+    rows = thinned(rows, most) if single else thinned(rows, most).astype(np.float64, copy=False)
+    return DesignSample(rows, from_all_over if representative is None else bool(representative), columns)
 
 
 def cluster_shapes(rows: Double, n_clusters: int, seed: int, *, full: bool) -> tuple[tuple[float, ...], ...]:

@@ -16,9 +16,10 @@ import numpy as np
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.values import whole
+from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design import frequencies as laws
-from sketchlearn.estimators.design.cells import WIDE, CellsAsked, directions_for, in_directions, principal_directions
-from sketchlearn.estimators.design.sample_summary import Sampled, deviations
+from sketchlearn.estimators.design.cells import WIDE, directions_for, in_directions, principal_directions
+from sketchlearn.estimators.design.sample_summary import deviations
 from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import concatenate
 from sketchlearn.features.directions import MOST_DIRECTIONS, SomeDirections, packed, unpacked
@@ -45,7 +46,7 @@ def waves_in_bounds(low: Double, high: Double, n_frequencies: int | None, wave: 
 
 
 def on_sample(
-    sampled: Sampled, n_directions: int | str | None, n_frequencies: int | None, wave: Wave, seed: int
+    sampled: DesignSample, n_directions: int | str | None, n_frequencies: int | None, wave: Wave, seed: int
 ) -> Operator:
     """Frequencies for rows like those of a sample; in some directions, if requested or if there are many columns."""
     rows, units, d = sampled.rows, deviations(sampled.rows), sampled.rows.shape[1]
@@ -53,12 +54,11 @@ def on_sample(
     if wanted is None or (wanted == AUTO and d <= WIDE):
         return _waves_on_sample(sampled, n_frequencies, wave, seed, units)
     p = DIRECTIONS if wanted == AUTO else whole("n_directions", wanted, most=min(d, MOST_DIRECTIONS))
-    asked = CellsAsked(1, max(p, min(d, MORE_DIRECTIONS)), normalize=False, columns_squared=False, seed=seed)
     around = ((rows - rows.mean(axis=0)) / units).astype(np.float32)
-    directions, _ = principal_directions(around, asked, np.random.default_rng(seed))
+    directions, _ = principal_directions(around, 1, max(p, min(d, MORE_DIRECTIONS)), np.random.default_rng(seed))
     p = min(p, len(directions))
     seen = in_directions(sampled, directions, units)
-    places = Sampled(seen.mapped(rows, 1)[:, :p], sampled.from_all_over, None)
+    places = DesignSample(seen.mapped(rows, 1)[:, :p], sampled.representative, None)
     waves = _waves_on_sample(places, n_frequencies, wave, seed, _units(seen, places, units))
     first = unpacked("directions", seen.directions, "<i2", None)[: p * d]
     few = replace(seen, inner_operator=waves, n_directions=p, directions=packed(first, "<i2"))
@@ -66,7 +66,7 @@ def on_sample(
     return concatenate([few, seen, columns])  # A private release then has noise for each.
 
 
-def _units(seen: SomeDirections, places: Sampled, units: Double) -> Double:
+def _units(seen: SomeDirections, places: DesignSample, units: Double) -> Double:
     """Units of the directions: geometric means of the deviation in each direction and a common one.
 
     In units of their own deviations, a dozen directions of noise hide the others; in a common unit, frequencies do not
@@ -78,10 +78,10 @@ def _units(seen: SomeDirections, places: Sampled, units: Double) -> Double:
 
 
 def _waves_on_sample(
-    sampled: Sampled, n_frequencies: int | None, wave: Wave, seed: int, units: Double
+    sampled: DesignSample, n_frequencies: int | None, wave: Wave, seed: int, units: Double
 ) -> FourierFeatures:
     rows, (coarse, fine) = sampled.rows, DETAIL
-    if not sampled.from_all_over:
+    if not sampled.representative:
         coarse /= laws.STREAM_SPREAD_FACTOR
     return _waves(rows.mean(axis=0), units, units, (coarse, fine), n_frequencies, wave, seed, sampled.columns)
 
