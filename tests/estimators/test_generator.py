@@ -115,9 +115,9 @@ def test_labels(fitted):
     assert np.allclose(np.median(again.sample(500, y="right"), axis=0), [20, 3], atol=0.3)
     with pytest.raises(ValueError, match="no rows with the label 'up'"):
         generator.sample(2, y="up")
-    with pytest.raises(ValueError, match="the rows so far have labels"):
+    with pytest.raises(ValueError, match="the earlier rows have labels"):
         generator.partial_fit(ROWS)
-    with pytest.raises(ValueError, match="the rows so far have no labels"):
+    with pytest.raises(ValueError, match="the earlier rows have no labels"):
         clone(fitted).partial_fit(ROWS[:10]).partial_fit(ROWS, words)
 
 

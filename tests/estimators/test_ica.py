@@ -146,7 +146,7 @@ def test_components_far_from_the_design_are_searched_for():
     operator = cumulant_features(
         skl.extend.DesignSample(rng.standard_normal((3000, 3)), False, None), rng, bounds=(-30, 40)
     )
-    with pytest.warns(UserWarning, match="far from those that the operator was designed for"):
+    with pytest.warns(UserWarning, match="far from those of the design sample"):
         found = skl.SketchICA(random_state=0).fit_sketch(operator.sketch(X))
     assert amari(found.components_ @ mixing) < 0.1
 
