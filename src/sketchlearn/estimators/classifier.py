@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
@@ -642,9 +642,11 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             return "kernel", Regressions(KernelProblem.of_classes(total, operator, means, shares).fit(None), shares)
         if self.rule == "kernel":
             raise ValueError("a classifier by kernel regression needs sketches of products of features")
-        windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
-        if moments is not None and self.rule != "parzen" and self.n_components == 1:
-            return "mixture", Gaussians.of(_floored([Moments.of(part, "a classifier") for part in parts]))
+        windows = part_of(parts[0], FourierFeatures)
+        if part_of(parts[0], SecondMoments) is not None and self.rule != "parzen" and self.n_components == 1:
+            floored = [Moments.of(part, "a classifier").floored() for part in parts]
+            _warn_of_noise(sum(hidden > 0 for _, hidden in floored), len(parts))
+            return "mixture", Gaussians.of([moments for moments, _ in floored])
         if windows is None:
             needed = "Fourier features (skl.features.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
@@ -654,9 +656,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")
         fourier: Any = windows.operator
         if self.rule == "mixture" or (self.rule == "auto" and self.n_components > 1):
-            seed = int(rng.integers(2**31))
-            mixture = SketchGaussianMixture(self.n_components, random_state=seed)
-            return "mixture", Mixtures(tuple(clone(mixture).fit_sketch(part) for part in parts))
+            seed, k = int(rng.integers(2**31)), self.n_components
+            return "mixture", Mixtures(tuple(SketchGaussianMixture(k, random_state=seed).fit_sketch(p) for p in parts))
         if not (fourier.wave.complex and not fourier.wave.dithered):
             wave = shortened(fourier.wave)
             raise ValueError(f"the Parzen rule needs sketches with the exponential nonlinearity, but these have {wave}")
@@ -714,13 +715,6 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 def _clearly_less(error: float, other: float, n_rows: int) -> bool:
     """Whether an error rate is less than another by two standard errors, as it is the least of many."""
     return error < other - 2 * float(np.sqrt(max(other, 1 / n_rows) / n_rows))
-
-
-def _floored(classes: list[Moments]) -> list[Moments]:
-    """Moments with positive definite covariances, even of private sketches."""
-    found = [moments.floored() for moments in classes]
-    _warn_of_noise(sum(hidden > 0 for _, hidden in found), len(found))
-    return [moments for moments, _ in found]
 
 
 def _warn_of_noise(hidden: int, n_classes: int) -> None:

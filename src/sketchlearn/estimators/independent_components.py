@@ -352,7 +352,7 @@ class SketchICA(LinearCoordinates):
         if len(found.alike) > 1:
             warn_caller(f"{len(found.alike)} of {k} components may be {INDISTINCT}")
         if found.far:
-            warn_caller(f"the components are imprecise, as they are far from those of the design sample: {REDESIGN}")
+            warn_caller(f"the components are far from those of the design sample, and may be imprecise: {REDESIGN}")
         if found.missed and self.n_components is None:
             warn_caller(f"rows vary in directions in which the design sample did not; these are left out: {REDESIGN}")
         self._say(f"{k} components, evidence {found.evidence.round(1)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -279,18 +280,18 @@ def waves_on_sample(
     Columns along which the target is nonlinear count more: their weights are the variances of the slopes of a first
     fit, and then of a second. Equal weights are tried, too.
     """
-    center, units = rows.mean(axis=0), deviations(rows)
+    center, units, equal = rows.mean(axis=0), deviations(rows), np.ones(rows.shape[1])
     if scale is not None:
         return features_in_units(Gaussian(float(scale)), center, units, n_frequencies, seed, columns)
     later = max(len(rows), n_rows or (LATER_ROWS * MOST_ROWS if len(rows) >= MOST_ROWS else 0))
+    spread = targets.std(axis=0)
+    away = (targets - targets.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    waves = features_in_units(Gaussian(1.0), center, equal, n_frequencies, seed, None)
     with one_blas_thread():
-        trial = Trial.of(rows, targets, center, units, n_frequencies, seed)
-        weights = trial.fewer().weights()
-        equal = np.ones(len(weights))
-        tried = [trial.best_width(w, later) for w in ((equal, weights) if np.any(weights != equal) else (equal,))]
-    score, width = min(tried)
-    chosen = equal if (score, width) == tried[0] else weights
-    return features_in_units(Gaussian(float(width)), center, units / np.sqrt(chosen), n_frequencies, seed, columns)
+        trial = Trial((rows - center) / units, away, waves.frequencies)
+        tried = [(trial.best_width(weights, later), weights) for weights in (equal, trial.fewer().weights())]
+    (_, width), weights = min(tried, key=itemgetter(0))
+    return features_in_units(Gaussian(float(width)), center, units / np.sqrt(weights), n_frequencies, seed, columns)
 
 
 def features_in_units(
@@ -308,13 +309,6 @@ class Trial:
     rows: Double
     targets: Double
     frequencies: Double  # (columns, frequencies)
-
-    @classmethod
-    def of(cls, rows: Double, targets: Double, center: Double, units: Double, n_frequencies: int, seed: int) -> Trial:
-        waves = features_in_units(Gaussian(1.0), center, np.ones(len(units)), n_frequencies, seed, None)
-        spread = targets.std(axis=0)
-        away = (targets - targets.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        return cls((rows - center) / units, away, waves.frequencies)
 
     def fewer(self) -> Trial:
         """The same with fewer rows and frequencies."""
@@ -464,7 +458,18 @@ class SketchKernelRegressor(NumberEstimator):
         moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
         problem = KernelProblem.of(moments, operator, table.targets)
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
-        warn_of_doubts(problem, fit)
+        varying = problem.path.variances > 0
+        if problem.raised:
+            if np.any(varying) and np.all(fit.r2[varying] <= 0.0):
+                warn_caller(
+                    "the noise of the private sketch hides the targets: use more records, fewer frequencies, tighter "
+                    "bounds or a larger epsilon"
+                )
+        elif np.any(fit.expected_errors[varying] >= problem.path.variances[varying]):
+            warn_caller(
+                "new rows will likely be predicted no better than by the mean of the target: it may not depend on "
+                "these columns, or there are too few rows"
+            )
         at = list(table.targets)
         center, reach = operator.middle[at], np.array(operator.bound)[at]
         fit = self._in_table_units(replace(fit, lowest=center - reach, highest=center + reach), table)
@@ -480,19 +485,3 @@ class SketchKernelRegressor(NumberEstimator):
     @classmethod
     def parameters_of(cls, model: KernelFit) -> Document:
         return {"alpha": model.penalty}
-
-
-def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
-    """Warns of fits without predictive value."""
-    varying = problem.path.variances > 0
-    if problem.raised:
-        if np.all(fit.r2[varying] <= 0.0) and np.any(varying):
-            warn_caller(
-                "the noise of the private sketch hides the targets: use more records, fewer frequencies, tighter "
-                "bounds or a larger epsilon"
-            )
-    elif np.any(fit.expected_errors[varying] >= problem.path.variances[varying]):
-        warn_caller(
-            "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
-            "columns, or there are too few rows"
-        )

@@ -136,22 +136,6 @@ class FittedStableMixture(FittedMixture):
     alphas: Double = model_array("k")
     coordinates: str = word(*DISTRIBUTIONS)
 
-    @classmethod
-    def of(cls, fit: MixtureFit) -> FittedStableMixture:
-        """The fitted mixture, in the units of the data."""
-        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
-        return cls(
-            weights=mixture.weights,
-            means=mixture.locations,
-            scales=np.sqrt(mixture.shapes[:, :-1]),
-            alphas=mixture.shapes[:, -1],
-            coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
-            fit_test=fit.test.figure,
-            fit_p_value=fit.test.p_value,
-            outcome=fit.outcome,
-            density=mixture,
-        )
-
     def restored_density(self) -> Mixture:
         shapes = np.column_stack([self.scales**2, self.alphas])
         return Mixture(DISTRIBUTIONS[self.coordinates](), self.weights, self.means, shapes)
@@ -225,7 +209,18 @@ class SketchStableMixture(SketchMixture):
                 f"{in_digits(fit.test.figure, 3)}, about 1 for a good fit): try more components",
                 ConvergenceWarning,
             )
-        return FittedStableMixture.of(fit)
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
+        return FittedStableMixture(
+            weights=mixture.weights,
+            means=mixture.locations,
+            scales=np.sqrt(mixture.shapes[:, :-1]),
+            alphas=mixture.shapes[:, -1],
+            coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
+            fit_test=fit.test.figure,
+            fit_p_value=fit.test.p_value,
+            outcome=fit.outcome,
+            density=mixture,
+        )
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model = state.model
