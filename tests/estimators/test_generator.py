@@ -174,7 +174,7 @@ def test_own_networks_are_copied_and_torch_is_left_as_found():
 @pytest.mark.parametrize(
     ("network", "error", "message"),
     [
-        (torch.nn.Linear(8, 3), ValueError, r"rows of 2 columns, but for 2 rows its output has shape \(2, 3\)"),
+        (torch.nn.Linear(8, 3), ValueError, r"rows of 2 columns, but for 2 rows it gives shape \(2, 3\)"),
         (torch.nn.Linear(7, 2), ValueError, "must take rows of 8 numbers"),
         ("perceptron", TypeError, "must be a torch.nn.Module or None, not 'perceptron'"),
     ],
