@@ -478,7 +478,7 @@ class SketchGaussianMixture(ChosenNumber, SketchMixture, StepEstimator, RowMeanE
             raise InvalidValueError(wanted, parameter="covariance_type")
         if (self.covariance is None) == (self.covariance_type == "known"):
             needing = Parameter("covariance_type", "known")
-            raise InvalidValueError(f"a covariance matrix must be given for {needing}, and for no other type")
+            raise InvalidValueError(f"a covariance matrix is needed for {needing}, and for no other type")
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
