@@ -193,7 +193,7 @@ MOMENTS = SecondMoments(2, bound=200.0).sketch(X0)
         (lambda: skl.SketchClassifier().fit_sketch({0: MOMENTS, 1: SecondMoments(2, bound=300.0).sketch(X0)}),
          "cannot be compared: their bounds differ"),
         (lambda: skl.SketchClassifier("mixture").fit(np.repeat([[0.0], [1.0]], 9, axis=0), [0] * 9 + [1] * 9),
-         "no spread to learn"),
+         "variation within classes"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(act, message):

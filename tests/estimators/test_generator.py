@@ -115,9 +115,9 @@ def test_labels(fitted):
     assert np.allclose(np.median(again.sample(500, y="right"), axis=0), [20, 3], atol=0.3)
     with pytest.raises(ValueError, match="no rows with the label 'up'"):
         generator.sample(2, y="up")
-    with pytest.raises(ValueError, match="the rows so far have labels"):
+    with pytest.raises(ValueError, match="the earlier rows have labels"):
         generator.partial_fit(ROWS)
-    with pytest.raises(ValueError, match="the rows so far have no labels"):
+    with pytest.raises(ValueError, match="the earlier rows have no labels"):
         clone(fitted).partial_fit(ROWS[:10]).partial_fit(ROWS, words)
 
 
@@ -174,7 +174,7 @@ def test_own_networks_are_copied_and_torch_is_left_as_found():
 @pytest.mark.parametrize(
     ("network", "error", "message"),
     [
-        (torch.nn.Linear(8, 3), ValueError, r"rows of 2 columns, but for 2 rows its output has shape \(2, 3\)"),
+        (torch.nn.Linear(8, 3), ValueError, r"rows of 2 columns, but for 2 rows it gives shape \(2, 3\)"),
         (torch.nn.Linear(7, 2), ValueError, "must take rows of 8 numbers"),
         ("perceptron", TypeError, "must be a torch.nn.Module or None, not 'perceptron'"),
     ],

@@ -183,7 +183,7 @@ X0 = rows_of(100)
         (lambda: skl.SketchPCA(9).fit(X0), "n_components=9 must be at most the number of columns, 8"),
         (lambda: skl.SketchPCA(2, n_directions=0).fit(X0), "n_directions must be a whole number"),
         (lambda: skl.SketchPCA(n_directions=50).fit(X0), "give n_components"),
-        (lambda: skl.SketchPCA(3).fit(X0[:2]), "n_samples=2 rows have fewer"),
+        (lambda: skl.SketchPCA(3).fit(X0[:2]), "n_samples=2 rows are too few"),
         (lambda: skl.SketchPCA(1).fit(np.full((9, 2), 5.0)), "all rows are equal"),
         (lambda: skl.SketchPCA(1, n_directions=9).fit(np.full((9, 2), 5.0)), "all rows are equal"),
         (lambda: skl.SketchPCA(1).fit_sketch(skl.features.QuadraticFeatures(8, 20, bound=99.0).sketch(X0)),

@@ -283,5 +283,5 @@ def test_warnings_are_of_noise_alone(table):
         warnings.simplefilter("error")
         skl.SketchLinearRegression().fit_sketch(release(table, 5.0, 0))
         skl.SketchLinearRegression().fit_sketch(release(unrelated, 1e4, 0))
-    with pytest.warns(UserWarning, match="hides the coefficients: more records"):
+    with pytest.warns(UserWarning, match="hides the coefficients: use more records"):
         skl.SketchLinearRegression().fit_sketch(release(unrelated, 1.5, 0))

@@ -264,7 +264,7 @@ def test_moments_of_a_concatenated_sketch():
     np.testing.assert_allclose(fitted.coef_, LinearRegression().fit(X, y).coef_, atol=1e-5)
     moments = Moments.of(both.sketch(rows), "a test")
     np.testing.assert_allclose(moments.covariance, np.cov(rows.T, bias=True), atol=1e-5)
-    assert Regression.of(moments, (4, 5), intercept=True).features == (0, 1, 2, 3)
+    assert Regression.of(moments, (4, 5), intercept=True).features == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])

@@ -205,7 +205,7 @@ def test_models_of_other_tasks_come_back(name, tmp_path):
             "windows",
             "operator",
             skl.features.SecondMoments(2, bound=1.0).to_json(),
-            "no classifier compares rows by Second",
+            "a classifier cannot use features of type Second",
         ),
         ("windows", "means", [[1.0]], "means must be 2 x 100 finite numbers"),
     ],

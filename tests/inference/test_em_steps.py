@@ -151,9 +151,9 @@ def test_other_sketches_and_numbers_are_refused_with_a_remedy():
     sketch = skl.SketchGaussianMixture(4, random_state=0).fit(rows).sketch_
     with pytest.raises(ValueError, match="of 4 Gaussians: ask for as many"):
         skl.SketchGaussianMixture(5).fit_sketch(sketch)
-    with pytest.raises(ValueError, match='"full" covariances: ask for such'):
+    with pytest.raises(ValueError, match='"full" covariances: choose such'):
         skl.SketchGaussianMixture(4, covariance_type="diag").fit_sketch(sketch)
-    with pytest.raises(ValueError, match="give n_components that number"):
+    with pytest.raises(ValueError, match="set n_components to that number"):
         skl.SketchGaussianMixture("auto").fit_sketch(sketch)
     with pytest.raises(ValueError, match=r"design it, or fit, with features=skl.features.Fourier"):
         skl.SketchKMeans(4).fit_sketch(sketch)

@@ -120,7 +120,7 @@ def test_heavy_tails_cost_nothing_in_a_private_release():
 def test_other_laws_are_told():
     rng = np.random.default_rng(0)
     rows = rng.exponential(size=(20_000, 2)) + 9 * rng.integers(0, 2, (20_000, 1))
-    with pytest.warns(UserWarning, match="does not look like one of 2 stable distributions"):
+    with pytest.warns(UserWarning, match="2 stable distributions does not fit"):
         fitted = skl.SketchStableMixture(2, random_state=0).fit(rows)
     assert fitted.fit_test_ > 2
     assert fitted.fit_p_value_ < 1e-6

@@ -119,8 +119,8 @@ def test_without_matplotlib(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: plot_model(sketches(2)[0], None, "picture.bmp"), ValueError, "use one of .png, .svg, .pdf"),
-        (lambda: plot_comparison(*sketches(2), "picture"), ValueError, "use one of .png, .svg, .pdf"),
+        (lambda: plot_model(sketches(2)[0], None, "picture.bmp"), ValueError, "end it in .png, .svg, .pdf"),
+        (lambda: plot_comparison(*sketches(2), "picture"), ValueError, "end it in .png, .svg, .pdf"),
         (lambda: plot_model(blobs(10, 2)), TypeError, "not ndarray"),
         (lambda: plot_model(sketches(2)[0], PCA()), TypeError, "not PCA"),
         (lambda: plot_model(sketches(2)[0], skl.SketchKMeans(2)), NotFittedError, "no sketch yet"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
@@ -28,13 +28,19 @@ from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import deviations
 from sketchlearn.estimators.gaussian_mixture import SketchGaussianMixture
-from sketchlearn.estimators.kernel_regression import KernelFit, KernelProblem, n_frequencies_for, waves_on_sample
+from sketchlearn.estimators.kernel_regression import (
+    KernelFit,
+    KernelProblem,
+    features_in_units,
+    n_frequencies_for,
+    waves_on_sample,
+)
 from sketchlearn.features.bounded import CLIP, REFUSE
 from sketchlearn.features.composed import Mapped
 from sketchlearn.features.directions import MOST_DIRECTIONS, SomeDirections
 from sketchlearn.features.families import AUTO, Fourier
 from sketchlearn.features.fourier import FourierFeatures
-from sketchlearn.features.frequencies import Gaussian, Mixture, Probed
+from sketchlearn.features.frequencies import Gaussian, Mixture
 from sketchlearn.features.moments import SecondMoments
 from sketchlearn.features.operator import Operator
 from sketchlearn.features.products import FeatureMoments
@@ -54,6 +60,8 @@ COMMON_SHRINKAGE = 0.5  # records per column that uncorrelated columns are worth
 LEAST_ADDED_VARIANCE = 1e-6  # relative to each column's own
 LEAST_PROBABILITY = 1e-3  # of a class by regression, whose estimates may be below zero
 LEAST_RELATIVE_SCORE = 1e-6  # of a class, relative to the largest: random features make small scores negative
+
+Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class Gaussians:
         variances = np.maximum(np.diag(pooled), 0.0)
         alive = variances > (2 * rounding) ** 2
         if not np.any(alive):
-            raise ValueError("all rows of a class are equal, in every class: there is no spread to learn")
+            raise ValueError("the rows within each class are all equal: a classifier needs variation within classes")
         # A column that is constant within classes separates them fully or not at all: it gets a small variance.
         variances = np.where(alive, variances, np.maximum((2 * rounding) ** 2, np.finfo(float).tiny))
         share = COMMON_SHRINKAGE * d / (counts.sum() + COMMON_SHRINKAGE * d)
@@ -127,15 +135,12 @@ class Regressions:
         return np.asarray(np.log(likely) - np.log(self.shares))
 
 
-PlainRule = Parzen | Mixtures | Gaussians
-
-
 @dataclass(frozen=True)
 class AfterMap:
     """A rule for rows that an operator maps first."""
 
     operator: Mapped
-    scores: PlainRule | Regressions
+    scores: Rule
 
     def log_scores(self, rows: Double) -> Double:
         mapped = self.operator.mapped(rows, kernel.n_threads(None))
@@ -145,39 +150,30 @@ class AfterMap:
         return self.scores.log_scores(mapped)
 
 
-Rule = PlainRule | AfterMap | Regressions
+Rule = Parzen | Mixtures | Gaussians | Regressions | AfterMap
 
 
-def left_out_error(rows: Double, codes: NDArray[np.int64], seed: int) -> float:
+def left_out_error(rows: Double, codes: Codes, seed: int) -> float:
     """The cross-validation error of one Gaussian per class."""
     fold = row_chooser(seed).permutation(len(rows)) % min(RULE_FOLDS, len(rows))
-    wrong, rounding = 0, np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
-    for left_out in range(fold.max() + 1):
-        test, train = fold == left_out, fold != left_out
-        try:
-            wrong += gaussian_errors(rows[train], codes[train], rows[test], codes[test], rounding)
-        except ValueError:  # All rows of each class are equal.
-            return 1.0
-    return wrong / len(rows)
+    rounding = np.finfo(np.float64).eps * np.max(np.abs(rows), axis=0)
+    try:
+        wrong = [gaussian_errors(rows, codes, fold == left_out, rounding) for left_out in range(fold.max() + 1)]
+    except ValueError:  # All rows of each class are equal.
+        return 1.0
+    return sum(wrong) / len(rows)
 
 
-def gaussian_errors(
-    rows: Double, codes: NDArray[np.int64], others: Double, other_codes: NDArray[np.int64], rounding: Double
-) -> int:
-    """How many of the other rows one Gaussian per class misclassifies."""
-    classes, counts = np.unique(codes, return_counts=True)
-    gaussians = Gaussians.of([_moments(rows[codes == c], rounding) for c in classes])
-    logs = gaussians.log_scores(others) + np.log(counts)
-    return int(np.sum(classes[np.argmax(logs, axis=1)] != other_codes))
+def gaussian_errors(rows: Double, codes: Codes, held_out: NDArray[np.bool_], rounding: Double) -> int:
+    """How many of the held-out rows one Gaussian per class of the other rows misclassifies."""
+    (classes, counts), moments = np.unique(codes[~held_out], return_counts=True), []
+    for own in (rows[(codes == c) & ~held_out] for c in classes):
+        away = own - (mean := own.mean(axis=0))
+        moments.append(Moments(len(own), mean, away.T @ away / len(own), rounding))
+    logs = Gaussians.of(moments).log_scores(rows[held_out]) + np.log(counts)
+    return int(np.sum(classes[np.argmax(logs, axis=1)] != codes[held_out]))
 
 
-def _moments(rows: Double, rounding: Double) -> Moments:
-    mean = rows.mean(axis=0)
-    covariance = (rows - mean).T @ (rows - mean) / len(rows)
-    return Moments(len(rows), mean, covariance, rounding)
-
-
-Codes = NDArray[np.int64]
 DIRECTION_FOLDS = 3  # of the sample, each left out in turn
 MOST_EXACT_COLUMNS = 1024  # Beyond, principal directions are found by random projections.
 EVEN_FACTOR = 4.0  # Deviations of columns that differ by no more are not made equal.
@@ -211,15 +207,13 @@ class Principal:
         """How many held-out rows one Gaussian per class misclassifies, for each number of directions."""
         fold, wrong = row_chooser(seed).permutation(len(codes)) % DIRECTION_FOLDS, np.zeros(len(sizes), np.int64)
         for left_out in range(DIRECTION_FOLDS):
-            train, test = fold != left_out, fold == left_out
-            found = self.places
+            test, found = fold == left_out, self.places
             if apart:
-                found = found @ discriminants_first(found[train], codes[train])[: sizes[-1]].T
+                found = found @ discriminants_first(found[~test], codes[~test])[: sizes[-1]].T
             rounding = np.finfo(np.float64).eps * np.max(np.abs(found), axis=0)
             for i, p in enumerate(sizes):
-                known, held_out = found[train, :p], found[test, :p]
                 try:
-                    wrong[i] += gaussian_errors(known, codes[train], held_out, codes[test], rounding[:p])
+                    wrong[i] += gaussian_errors(found[:, :p], codes, test, rounding[:p])
                 except ValueError:  # All rows of each class are equal.
                     wrong[i] += int(np.sum(test))
         return wrong
@@ -227,9 +221,9 @@ class Principal:
 
 @dataclass(frozen=True)
 class ClassDirections:
-    """Choices of few directions, each with the errors of one Gaussian per class on held-out rows.
+    """Sets of a few directions, each with the errors of one Gaussian per class on held-out rows.
 
-    Directions are principal ones, or linear discriminants first; of the columns themselves, or of standardized ones.
+    They are principal directions, or start with linear discriminants, of the columns as they are or standardized.
     """
 
     codes: Codes
@@ -237,7 +231,7 @@ class ClassDirections:
 
     @classmethod
     def of(cls, rows: Double, codes: Codes, n_directions: int | None, seed: int) -> ClassDirections:
-        """All choices of so many directions, or of several numbers of them."""
+        """Sets of `n_directions` directions, or of several sizes."""
         tried, units = [], deviations(rows)
         even = units.max() <= EVEN_FACTOR * units.min()
         with one_blas_thread():
@@ -285,24 +279,22 @@ class ClassSample:
     """Rows, or their coordinates in some directions, and the codes of their classes."""
 
     rows: Double
-    codes: NDArray[np.int64]
+    codes: Codes
     representative: bool
     columns: tuple[str, ...] | None
     box: Callable[[], tuple[Double, Double]]  # a center, and how far from it values may lie
     directions: SomeDirections | None = None
 
     def limits(self) -> dict[str, Any]:
-        """The range of an operator."""
-        center, reach = self.box()
-        outside = REFUSE if self.directions is None else CLIP
-        return {"bound": plain(reach), "center": plain(center), "outside": outside}
+        center, reach = map(plain, self.box())
+        return {"bound": reach, "center": center, "outside": REFUSE if self.directions is None else CLIP}
 
     def operator(self, inner: Operator) -> Operator:
         """The operator for rows, where `inner` is for what the rule uses of them."""
         return inner if self.directions is None else self.directions.with_inner(inner).with_origin(Origin.SAMPLE)
 
     def in_directions(self, n_directions: int | None, seed: int) -> tuple[ClassSample, ClassSample]:
-        """Coordinates of the rows, in so many directions or as many as cross-validation chooses; and in few."""
+        """Coordinates of the rows in `n_directions` directions, or as many as cross-validation chooses; and in few."""
         ways = ClassDirections.of(self.rows, self.codes, n_directions, seed)
         return self._seen(*ways.best()), self._seen(*ways.best(MOST_LOCAL_DIRECTIONS))
 
@@ -321,7 +313,7 @@ SQUARED_ERROR_WEIGHT = 0.01  # of the mean squared error of probabilities, relat
 
 
 def parzen_window(
-    rows: Double, labels: NDArray[np.int64], n_frequencies: int, seed: int, columns: tuple[str, ...] | None
+    rows: Double, labels: Codes, n_frequencies: int, seed: int, columns: tuple[str, ...] | None
 ) -> tuple[FourierFeatures, float, float]:
     """The window with the least leave-one-out error on a sample, the power of proportions as prior, and the error rate.
 
@@ -337,9 +329,8 @@ def parzen_window(
     typical = float(np.sqrt(np.sum(y.var(axis=0)))) or 1.0
 
     def operator(width: float) -> FourierFeatures:
-        window, d = Mixture(tuple(Gaussian(width * factor) for factor in WIDTH_FACTORS)), rows.shape[1]
-        law = Probed(window, units=tuple(units.tolist()), spread=tuple(units.tolist()), probes=())
-        return FourierFeatures(d, n_frequencies, law=law, center=tuple(center.tolist()), seed=seed, columns=columns)
+        window = Mixture(tuple(Gaussian(width * factor) for factor in WIDTH_FACTORS))
+        return features_in_units(window, center, units, n_frequencies, seed, columns)
 
     if len(classes) < 2 or counts.min() < 2:
         return operator(typical / 2), 1.0, 1.0
@@ -354,7 +345,7 @@ def parzen_window(
     return operator(float(WIDTHS[best] * typical)), POWERS[power], float(smooth[best, power])
 
 
-def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Double, Double]:
+def _left_out(features: Double, codes: Codes, counts: Codes) -> tuple[Double, Double]:
     """The leave-one-out error rate, and the squared error of probabilities, for each power."""
     n, own = len(codes), np.eye(len(counts))[codes]
     sums = features @ (features.T @ own)
@@ -369,7 +360,7 @@ def _left_out(features: Double, codes: NDArray[np.int64], counts: NDArray[np.int
     return errors, losses
 
 
-def _within(rows: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> Double:
+def _within(rows: Double, codes: Codes, counts: Codes) -> Double:
     """Standard deviation of each column within classes; a typical one for columns that are constant within classes."""
     means = np.array([rows[codes == c].mean(axis=0) for c in range(len(counts))])
     deviations = np.sqrt(np.mean((rows - means[codes]) ** 2, axis=0))
@@ -384,7 +375,7 @@ def _within(rows: Double, codes: NDArray[np.int64], counts: NDArray[np.int64]) -
 class FittedClasses(FittedModel):
     """The scores and the prior of each class.
 
-    A file has the numbers of one rule: means and factors of Gaussians, or mean features of an operator.
+    A file holds the numbers of one rule: means and factors of Gaussians, or mean features of an operator.
     """
 
     rule: str
@@ -439,11 +430,11 @@ def _scores(document: Document, k: int, d: int, operator: Operator | None) -> Ru
         return AfterMap(operator, regressions) if isinstance(operator, Mapped) else regressions
     inner = operator.inner if isinstance(operator, Mapped) else operator
     if not (operator is None or isinstance(operator, Mapped) or isinstance(inner, FourierFeatures)):
-        raise ValueError(f"no classifier compares rows by {type(operator).__name__}")
+        raise ValueError(f"a classifier cannot use features of type {type(operator).__name__}")
     if isinstance(inner, FourierFeatures):
         parts = numbers_of(document, "means", (k, 2 * inner.n_frequencies))
         real, imaginary = np.split(parts, 2, axis=1)
-        found: PlainRule = Parzen(inner, real + 1j * imaginary)
+        found: Rule = Parzen(inner, real + 1j * imaginary)
     else:
         d = d if inner is None else inner.n_features
         factors = numbers_of(document, "factors", (k, d, d))
@@ -546,27 +537,24 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def check_parameters(self) -> None:
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
-        for name in ("n_components", "n_frequencies"):
-            if (value := getattr(self, name)) is not None or name == "n_components":
-                whole(name, value)
+        whole("n_components", self.n_components)
+        if self.n_frequencies is not None:
+            whole("n_frequencies", self.n_frequencies)
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
         if self.features is not None and not isinstance(self.features, Operator):
-            raise TypeError(
-                "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
-                f"not {shortened(self.features)}"
-            )
+            wanted = "an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255))"
+            raise TypeError(f"features must be {wanted}, not {shortened(self.features)}")
         if self.n_directions is not None and self.n_directions != AUTO:
             whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
             if self.features is not None or self.bounds is not None:
-                raise InvalidValueError(
-                    "are those of a sample", "leave out features and bounds", parameter="n_directions"
-                )
+                remedy = "leave out features and bounds"
+                raise InvalidValueError("are chosen on a sample", remedy, parameter="n_directions")
 
     def check_size(self, n_rows: int) -> None:
         if n_rows < 2:
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} do not have several classes", "give at least one of each class")
+            raise InvalidValueError(f"{rows} cannot have several classes", "give at least one row of each class")
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         return self._designed(design_sample, rng)[0]
@@ -574,7 +562,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
     def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, float]:
         """The operator, and the power of the proportions that is the prior of windows."""
         if len(design_sample.targets) != 1:
-            raise ValueError(f"there is one column of labels, not {len(design_sample.targets)}")
+            raise ValueError(f"labels must be one column, not {len(design_sample.targets)}")
         (label,), seed = design_sample.targets, int(rng.integers(2**31))
         rows, labels = np.delete(design_sample.rows, label, axis=1).astype(np.float64), design_sample.rows[:, label]
         if not len(rows):
@@ -584,8 +572,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if self.features is not None:
             given: Any = self.features
             if given.n_features != rows.shape[1]:
-                raise ValueError(f"features is for {given.n_features} columns, but X has {rows.shape[1]} features")
-            return (given.with_columns(columns) if given.columns is None and columns is not None else given), 1.0
+                raise ValueError(f"features is an operator for {given.n_features} columns, but X has {rows.shape[1]}")
+            return given if given.columns is not None or columns is None else given.with_columns(columns), 1.0
         sample = ClassSample(rows, codes, design_sample.representative, columns, lambda: self._box(design_sample, rows))
         wanted = directions_for(columns, self.n_directions)
         if wanted is None or (wanted == AUTO and (rows.shape[1] <= WIDE or self.bounds is not None)):
@@ -599,20 +587,16 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         """The operator of the rule, and the power of the proportions; one Gaussian per class uses `sample`."""
         rows, codes, columns = few.rows, few.codes, few.columns
         if self.rule == "kernel":
-            return few.operator(self._kernel_features(few, n_rows, seed)), 1.0
+            m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(codes.max() + 1)[codes]
+            waves = waves_on_sample(rows, indicators, m, None, n_rows, seed, columns)
+            return few.operator(FeatureMoments(waves, **few.limits()).with_origin(Origin.SAMPLE)), 1.0
         if self.rule != "mixture":
             window, power, error = parzen_window(rows, codes, self.n_frequencies or FREQUENCIES, seed, columns)
             if self.rule == "parzen" or _clearly_less(error, left_out_error(sample.rows, codes, seed), len(rows)):
                 return few.operator(window), power
         if self.n_components > 1:
-            operator = design(
-                rows,
-                n_components=self.n_components,
-                task="mixture-full",
-                representative=few.representative,
-                features=Fourier(self.n_frequencies),
-                seed=seed,
-            )
+            size: dict[str, Any] = {"n_components": self.n_components, "features": Fourier(self.n_frequencies)}
+            operator = design(rows, task="mixture-full", representative=few.representative, seed=seed, **size)
             return few.operator(operator.with_columns(columns)), 1.0
         moments = SecondMoments(sample.rows.shape[1], columns=sample.columns, **sample.limits())
         return sample.operator(moments), 1.0
@@ -623,12 +607,6 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             return box(replace(design_sample, rows=rows), self.bounds)
         center, reach = (np.delete(values, design_sample.targets[0]) for values in box(design_sample, None))
         return center, reach
-
-    def _kernel_features(self, sample: ClassSample, n_rows: int | None, seed: int) -> FeatureMoments:
-        limits, rows = sample.limits(), sample.rows
-        m, indicators = n_frequencies_for(self.n_frequencies, len(rows)), np.eye(sample.codes.max() + 1)[sample.codes]
-        waves = waves_on_sample(rows, indicators, m, None, n_rows, seed, sample.columns)
-        return FeatureMoments(waves, **limits).with_origin(Origin.SAMPLE)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> FittedClasses:
         found = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
@@ -653,8 +631,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         rule, scores = self._own_scores([operator.inner_sketch(part) for part in parts], rng)
         return rule, AfterMap(operator, scores)
 
-    def _own_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, PlainRule | Regressions]:
-        """The same, of the rows themselves, or of what they are mapped to."""
+    def _own_scores(self, parts: list[Sketch], rng: np.random.Generator) -> tuple[str, Rule]:
+        """The same for the rows themselves, or for what they are mapped to."""
         operator = parts[0].operator
         if isinstance(operator, FeatureMoments) and self.rule in ("auto", "kernel"):
             every = ClassSketches(operator, 0, dict(enumerate(parts))).total
@@ -663,27 +641,26 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
             means, shares = np.array([moments.mean for moments in inner]), counts / counts.sum()
             return "kernel", Regressions(KernelProblem.of_classes(total, operator, means, shares).fit(None), shares)
         if self.rule == "kernel":
-            raise ValueError("a classifier by kernel regression needs sketches that hold products of features")
-        windows, moments = part_of(parts[0], FourierFeatures), part_of(parts[0], SecondMoments)
-        if moments is not None and self.rule != "parzen" and self.n_components == 1:
-            return "mixture", Gaussians.of(_floored([Moments.of(part, "a classifier") for part in parts]))
+            raise ValueError("a classifier by kernel regression needs sketches of products of features")
+        windows = part_of(parts[0], FourierFeatures)
+        if part_of(parts[0], SecondMoments) is not None and self.rule != "parzen" and self.n_components == 1:
+            floored = [Moments.of(part, "a classifier").floored() for part in parts]
+            _warn_of_noise(sum(hidden > 0 for _, hidden in floored), len(parts))
+            return "mixture", Gaussians.of([moments for moments, _ in floored])
         if windows is None:
             needed = "Fourier features (skl.features.FourierFeatures)"
             if self.rule != "parzen" and self.n_components == 1:
                 made = either("skl.features.SecondMoments", "sketchlearn design --task moments")
                 needed = f"second moments ({made}) or of {needed}"
-            kind = type(parts[0].operator).__name__
+            kind = type(operator).__name__
             raise ValueError(f"this classifier needs sketches of {needed}, but they are of {kind}")
         fourier: Any = windows.operator
         if self.rule == "mixture" or (self.rule == "auto" and self.n_components > 1):
-            seed = int(rng.integers(2**31))
-            mixture = SketchGaussianMixture(self.n_components, random_state=seed)
-            return "mixture", Mixtures(tuple(clone(mixture).fit_sketch(part) for part in parts))
+            seed, k = int(rng.integers(2**31)), self.n_components
+            return "mixture", Mixtures(tuple(SketchGaussianMixture(k, random_state=seed).fit_sketch(p) for p in parts))
         if not (fourier.wave.complex and not fourier.wave.dithered):
-            raise ValueError(
-                "the Parzen rule compares features of the exponential wave, but the sketches have "
-                f"{shortened(fourier.wave)}"
-            )
+            wave = shortened(fourier.wave)
+            raise ValueError(f"the Parzen rule needs sketches with the exponential nonlinearity, but these have {wave}")
         found: list[Any] = [part_of(part, FourierFeatures) for part in parts]
         means = np.array([part.mean for part in found])
         noise = np.array([2 * released_variance(part, fourier) for part in found])  # of a complex number
@@ -702,9 +679,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         else:
             weights = np.asarray(self.priors, np.float64)
             if weights.shape != (k,) or not np.all(np.isfinite(weights)) or np.any(weights < 0) or not weights.sum():
-                raise ValueError(
-                    f"priors must be {k} numbers, one per class, not negative, not {shortened(self.priors)}"
-                )
+                wanted = f"{k} numbers, one per class, none of them negative"
+                raise ValueError(f"priors must be {wanted}, not {shortened(self.priors)}")
         return np.asarray(np.log(np.maximum(weights / weights.sum(), 1e-300)))
 
     @property
@@ -713,10 +689,8 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
     def _spread(self, values: Double) -> Double:
         """Columns of the classes that have rows, among those of all classes."""
-        classes = self.classes_
-        known = np.array(self.fitted_model().labels)
-        result = np.zeros((len(values), len(classes)))
-        result[:, np.searchsorted(classes, known)] = values
+        result = np.zeros((len(values), len(self.classes_)))
+        result[:, np.searchsorted(self.classes_, np.array(self.fitted_model().labels))] = values
         return result
 
     def predict_proba(self, X: Any) -> Double:
@@ -735,8 +709,7 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[np.argmax(probabilities, axis=1)]
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
 
 def _clearly_less(error: float, other: float, n_rows: int) -> bool:
@@ -744,16 +717,9 @@ def _clearly_less(error: float, other: float, n_rows: int) -> bool:
     return error < other - 2 * float(np.sqrt(max(other, 1 / n_rows) / n_rows))
 
 
-def _floored(classes: list[Moments]) -> list[Moments]:
-    """Moments with positive definite covariances, even of private sketches."""
-    found = [moments.floored() for moments in classes]
-    _warn_of_noise(sum(hidden > 0 for _, hidden in found), len(found))
-    return [moments for moments, _ in found]
-
-
 def _warn_of_noise(hidden: int, n_classes: int) -> None:
     if hidden:
         warn_caller(
             f"the noise of the private sketches hides the shape of {hidden} of {n_classes} classes, at least in part: "
-            "more records, fewer columns, tighter bounds or a larger epsilon would show it",
+            "use more records, fewer columns, tighter bounds or a larger epsilon",
         )

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -58,7 +58,6 @@ from sketchlearn.inference.distributions import (
     Model,
     SphericalGaussian,
     TiedGaussian,
-    n_parameters,
 )
 from sketchlearn.inference.em import (
     MStep,
@@ -95,19 +94,17 @@ class Family:
 
     @property
     def covariance(self) -> Double | None:
-        """The covariance, if it is known."""
         return self.model.covariance if isinstance(self.model, KnownGaussian) else None
 
     def n_parameters(self, n_features: int) -> int:
-        """Free parameters of the mixture."""
-        return n_parameters(self.n_components, n_features, self.covariance_type)
+        return self.model.n_parameters(self.n_components, n_features) - 1
 
     def fitted(
         self, sample: WeightedRows, rng: np.random.Generator, *, n_init: int = 3, starts: Sequence[Start] = ()
     ) -> Mixture:
         """The maximum likelihood mixture of weighted rows."""
-        known: dict[str, Any] = {"covariance": self.covariance, "n_init": n_init, "starts": starts}
-        fit = weighted_em(sample, self.n_components, self.covariance_type, rng, **known)
+        k, kind, known = self.n_components, self.covariance_type, self.covariance
+        fit = weighted_em(sample, k, kind, rng, covariance=known, n_init=n_init, starts=starts)
         return Mixture(self.model, fit.weights, fit.means, self.model.shapes_of(fit.covariances))
 
 
@@ -157,23 +154,18 @@ NO_TEST = FitTest(0.0, None)  # Sketches of cells and of expected statistics hav
 def fit_mixture_of_cells(cells: Cells, k: int, kind: str, rng: np.random.Generator) -> MixtureFit:
     """The maximum likelihood mixture of the kind "diag" or "spherical" of cells: the best of several starts."""
     cells.require(k)
-    middle = cells.shares @ cells.means
+    middle, spherical = cells.shares @ cells.means, kind == "spherical"
     rows, squares = cells.means - middle, cells.squares
     size = np.sqrt(cells.shares @ (rows**2 + squares))
     units = np.where(size > 0, size, 1.0)
-    floor = COVARIANCE_FLOOR * max(float(np.mean(size**2)), 1e-300)
-    found = []
+    floor, found = COVARIANCE_FLOOR * max(float(np.mean(size**2)), 1e-300), []
     for start in range(STARTS):
         scale = np.ones_like(units) if start % 2 == 0 else units  # k-means in the columns' own units, or in deviations
         sample = RowSample(WeightedRows.of(rows, cells.shares), scale)
         centers, _ = clusters_of_rows(sample, k, SquaredLoss(), rng)
-        found.append(
-            _climbed(cells.shares, rows, squares, centers / scale, scale, floor, spherical=kind == "spherical")
-        )
+        found.append(_climbed(cells.shares, rows, squares, centers / scale, scale, floor, spherical=spherical))
     _, weights, means, variances = max(found, key=itemgetter(0))
-    model = DiagonalGaussian() if kind == "diag" else SphericalGaussian()
-    shapes = variances if kind == "diag" else variances[:, :1]
-    mixture = Mixture(model, weights, means + middle, shapes)
+    mixture = Mixture(MODELS[kind](), weights, means + middle, variances[:, :1] if spherical else variances)
     return MixtureFit(mixture, NO_TEST, Outcome(mixture, 0.0, 0.0, 0, Status.CELLS))
 
 
@@ -208,32 +200,22 @@ LEAST_GAIN = 0.25  # worth a pass over rows in memory, relative to the log-likel
 LEAST_VARIANCE_RATIO = 1e-12  # of a component's variance to the pilot's, where no least one is declared
 
 
-def statistics_at_pilot(
-    rows: NDArray[Any],
-    family: Family,
-    n_rows: int | None,
-    rng: np.random.Generator,
-    *,
-    extremes: Double | None,
-    n_kept: int | None,
-) -> ExpectedStatistics:
-    """The operator at the mixture of a sample; `extremes` are those of all rows, if they are in memory."""
-    k, kind, seed = family.n_components, family.covariance_type, int(rng.integers(2**31))
-    n, p = n_rows or len(rows), family.n_parameters(rows.shape[1])
+def statistics_at_pilot(design_sample: DesignSample, family: Family, rng: np.random.Generator) -> ExpectedStatistics:
+    """The operator at the mixture of a sample."""
+    rows, everything, seed = design_sample.rows, design_sample.everything, int(rng.integers(2**31))
+    n, p = design_sample.n_rows or len(rows), family.n_parameters(rows.shape[1])
     few = thinned(rows, max(n // 10, ROWS_PER_PARAMETER * p, MOST_ROWS)) if n > len(rows) else rows
-    mixture, step = pilot_mixture(few, k, kind, n, rng, family.covariance)
+    mixture, step = pilot_mixture(few, family.n_components, family.covariance_type, n, rng, family.covariance)
     sample = PilotRows.of(rows)
     bound = REACH_FACTOR * sample.bound
-    if extremes is not None:
-        wide = np.maximum(extremes[1] - sample.center, sample.center - extremes[0]) * (1 + 2.0**-20)
+    if everything is not None:
+        low, high = extremes(everything)
+        wide = np.maximum(high - sample.center, sample.center - low) * (1 + 2.0**-20)
         bound = np.maximum(bound, np.minimum(wide, MOST_BOUND_RATIO * sample.bound))
     reach = LEAST_REACH + np.sqrt(rows.shape[1])
     while reach < LARGEST_REACH / 2 and sample.statistics(mixture, reach)[2]:
         reach *= 2
-    keeping = None
-    if n_kept is not None:
-        few = thinned(rows, MOST_ROWS).astype(np.float64)
-        keeping = Keeping.designed(few, n_kept, deviations(few), seed)
+    few = thinned(rows, MOST_ROWS).astype(np.float64)
     return ExpectedStatistics.at_mixture(
         mixture.weights,
         mixture.means,
@@ -242,94 +224,86 @@ def statistics_at_pilot(
         center=sample.center,
         reach=float(min(1.5 * reach, LARGEST_REACH)),
         ridge=tuple(map(float, step.least)),
-        keeping=keeping,
+        keeping=Keeping.designed(few, MOST_ROWS, deviations(few), seed),
     )
 
 
 @dataclass(frozen=True)
 class EMStep:
-    """A step of EM on all records of a sketch."""
+    """A `Step` of EM on all records of a sketch."""
 
     operator: ExpectedStatistics
     family: Family
     n_records: float
     n_clipped: int
-    before: Gaussians
     after: Gaussians
-    gain: float  # nats a record, of the expected log-likelihood
+    gain: float  # of the expected log-likelihood, in nats per record
     log_likelihood: float  # of the records under the pilot
 
     @classmethod
     def of(cls, sketch: Sketch, family: Family) -> EMStep:
         """The step from a sketch of expected statistics."""
         operator: ExpectedStatistics = sketch.operator
-        k, kind = family.n_components, family.covariance_type
-        if operator.n_components != k:
+        if operator.n_components != (k := family.n_components):
             raise ValueError(
                 f"this sketch has expected statistics of {operator.n_components} Gaussians: ask for as many, or sketch "
-                f"the rows for {k}"
+                f"the rows again for {k}"
             )
         if not sketch.count > 0:
             raise ValueError("the sketch is empty: add records before learning from it")
         before = operator.at.mixture
         variances = before.factors**2 if before.factors.ndim == 2 else np.sum(before.factors**2, axis=2)
         least = np.zeros(operator.n_features) if operator.ridge is None else np.array(operator.ridge)
-        step = MStep(kind, np.maximum(least, LEAST_VARIANCE_RATIO * variances.min(axis=0)), family.covariance)
+        least = np.maximum(least, LEAST_VARIANCE_RATIO * variances.min(axis=0))
+        step = MStep(family.covariance_type, least, family.covariance)
         if step.full != (operator.covariances == "full"):
             raise InvalidValueError(
                 f'this sketch has expected statistics of "{operator.covariances}" covariances',
-                f"ask for such a {Parameter('covariance_type')}, or sketch the rows for another one",
+                f"choose such a {Parameter('covariance_type')}, or sketch the rows again for another one",
             )
         values = np.asarray(sketch.mean)
         moments = operator.moments(values)
         after = step(moments, before)
         gain, likelihood = gain_of_step(moments, before, after), operator.at.log_likelihood(values)
-        return cls(operator, family, float(sketch.count), sketch.clipped, before, after, gain, likelihood)
+        return cls(operator, family, float(sketch.count), sketch.clipped, after, gain, likelihood)
 
     @property
     def settled(self) -> bool:
-        """Whether another step would gain less than is worth a pass."""
         costs = self.family.n_parameters(self.after.means.shape[1]) / (2 * self.n_records)
         return self.gain <= LEAST_GAIN * costs and not self.n_clipped
 
     @property
     def still(self) -> bool:
-        """Whether the likelihood does not grow any more."""
         return self.gain <= 0.0 and not self.n_clipped
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Warnings of records that are unlike those of the sample."""
         if not self.n_clipped:
             return ()
         return (
-            f"{counted(self.n_clipped, 'row')} lay farther from all components than any of the sample and were moved "
-            "nearer: give more components, or read rows twice, as the second pass goes farther",
+            f"{counted(self.n_clipped, 'row')} lay farther from all components than any row of the sample and were "
+            "moved nearer: use more components, or read the rows twice, as the second pass has a wider range",
         )
 
     @property
     def gain_in_words(self) -> str:
-        """The gain of the step, after "The last pass"."""
         return f"raised the mean log-likelihood by {in_digits(self.gain, 2)} or more"
 
     @property
     def cost(self) -> float:
-        """Minus the log-likelihood after the step, in nats a record, at most."""
         return -self.log_likelihood - self.gain
 
     @property
     def n_parts(self) -> int:
-        """The number of components."""
         return len(self.after.weights)
 
     def fit(self) -> MixtureFit:
-        """The mixture after the step."""
-        factors, family = self.after.factors, self.family
+        factors, model = self.after.factors, self.family.model
         if factors.ndim == 2:
             covariances = factors[:, :, None] ** 2 * np.eye(factors.shape[1])
         else:
             covariances = factors @ factors.transpose(0, 2, 1)
-        mixture = Mixture(family.model, self.after.weights, self.after.means, family.model.shapes_of(covariances))
+        mixture = Mixture(model, self.after.weights, self.after.means, model.shapes_of(covariances))
         return MixtureFit(mixture, NO_TEST, Outcome(mixture, 0.0, 0.0, 1, Status.STEP))
 
     def next_operator(self) -> ExpectedStatistics:
@@ -442,8 +416,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
         a sample gives a first mixture. Each pass over all rows is then a step of EM on their exact expected statistics
         (`ExpectedStatistics`). "auto" means one pass; for arrays, data frames and rows on a GPU, passes until one gains
         less than a quarter of the log-likelihood that estimation itself costs, at most twenty. There is no `fit_test_`
-        then. Give `features=skl.features.Fourier()` for a sketch of random
-        frequencies instead.
+        then. `features=skl.features.Fourier()` gives a sketch of random frequencies instead.
 
     Attributes
     ----------
@@ -475,7 +448,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     {'weights_': (2,), 'means_': (2, 2), 'covariances_': (2, 2)}
     """
 
-    n_components: int | str = 1  # type: ignore[assignment]
+    n_components: int | str = 1
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
@@ -496,7 +469,6 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
 
     @property
     def n_components_(self) -> int:
-        """The number of Gaussians that were learned."""
         return len(self.weights_)
 
     @property
@@ -506,12 +478,11 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.covariance_type not in MODELS:
-            raise InvalidValueError(
-                f"must be one of {', '.join(MODELS)}, not {self.covariance_type!r}", parameter="covariance_type"
-            )
+            wanted = f"must be one of {', '.join(MODELS)}, not {self.covariance_type!r}"
+            raise InvalidValueError(wanted, parameter="covariance_type")
         if (self.covariance is None) == (self.covariance_type == "known"):
             needing = Parameter("covariance_type", "known")
-            raise InvalidValueError(f"a covariance matrix is needed for {needing}, and for no other")
+            raise InvalidValueError(f"a covariance matrix is needed for {needing}, and for no other type")
 
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
@@ -524,43 +495,42 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
         sample = self._sample(sketch, sample)
         k, choice = self._chosen(sketch, sample, rng)
         self._check_determined(sketch, sample, k)
-        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k)
+        problem, kind = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k), self.covariance_type
         model = self._gaussian(problem.target.n_features)
         if sample is not None:
-            family = Family(k, self.covariance_type, model)
-            fit = fit_mixture_of_rows(sketch, problem, sample, family, rng)
+            fit = fit_mixture_of_rows(sketch, problem, sample, Family(k, kind, model), rng)
             self._say(f"{fit.outcome.status.value}; fit test {in_digits(fit.test.figure, 3)}")
         else:
-            progress, decoder = self._say if self.verbose else None, decoder_from(self.decoder)
-            fit = fit_mixture(problem, model, self.covariance_type, decoder, rng, progress)
+            progress = self._say if self.verbose else None
+            fit = fit_mixture(problem, model, kind, decoder_from(self.decoder), rng, progress)
+        gaussians, another = counted(len(fit.mixture), "Gaussian"), f"another {Parameter('covariance_type')}"
         if not fit.test.passes:
             found = "the likeliest one of the sampled rows"
             if sample is None:
                 found = "a likely one under a finer density, with covariances near those that the operator declares"
             warn_caller(
-                f"the sketch does not look like one of {counted(len(fit.mixture), 'Gaussian')} (fit test "
-                f"{in_digits(fit.test.figure, 3)}, about 1 if it did): the mixture is {found}; try more components or "
-                f"another {Parameter('covariance_type')}",
+                f"a mixture of {gaussians} does not fit the sketch (fit test {in_digits(fit.test.figure, 3)}, about 1 "
+                f"for a good fit): the result is {found}; try more components or {another}",
                 ConvergenceWarning,
             )
         elif sketch.count < (p := problem.n_parameters(fit.outcome.mixture)):
             warn_caller(
                 f"{counted(sketch.count, 'record')} do not determine the {p:,} parameters of this mixture, which may "
-                f"not hold for others: ask for fewer components, or for another {Parameter('covariance_type')}",
+                f"not hold for other records: ask for fewer components or {another}",
                 ConvergenceWarning,
             )
-        return FittedGaussians.of(fit, self.covariance_type, choice)
+        return FittedGaussians.of(fit, kind, choice)
 
     def _family(self, d: int) -> Family:
         if self._number == AUTO:
             raise InvalidValueError(
-                "expected statistics are those of a given number of Gaussians",
-                f"give {Parameter('n_components')} that number",
+                "a sketch of expected statistics is for a fixed number of Gaussians",
+                f"set {Parameter('n_components')} to that number",
             )
         return Family(self._n_components, self.covariance_type, self._gaussian(d))
 
     def _by_steps(self, design_sample: DesignSample) -> bool:
-        """Whether expected statistics at a pilot are sketched of rows such as these."""
+        """Whether rows like these are sketched by expected statistics at a pilot."""
         n, d = design_sample.rows.shape
         asked = self._number == AUTO or self._wanted_features is not None
         if asked or not design_sample.representative or d > WIDE or isinstance(design_sample.columns, SchemaColumns):
@@ -571,14 +541,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
         if not self._by_steps(design_sample):
             return super().design_operator(design_sample, rng)
         with one_blas_thread():
-            operator = statistics_at_pilot(
-                design_sample.rows,
-                self._family(design_sample.rows.shape[1]),
-                design_sample.n_rows,
-                rng,
-                extremes=None if design_sample.everything is None else extremes(design_sample.everything),
-                n_kept=MOST_ROWS,
-            )
+            operator = statistics_at_pilot(design_sample, self._family(design_sample.rows.shape[1]), rng)
         return operator.with_columns(design_sample.columns).with_origin(Origin.SAMPLE)
 
     def step_of(self, sketch: Sketch) -> EMStep | None:
@@ -596,10 +559,9 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
         return super()._features_for(design_sample)
 
     def _of_cells(self, sketch: Sketch, cells: Cells, rng: np.random.Generator) -> FittedGaussians:
-        """The mixture from a sketch of cells."""
         if self._number == AUTO or self.covariance_type not in VARIANCES_ALONE or cells.squares.ndim == 1:
             raise InvalidValueError(
-                'a sketch of cells determines mixtures of a given number of "diag" or "spherical" Gaussians if it is '
+                'a sketch of cells suffices for mixtures of a given number of "diag" or "spherical" Gaussians if it is '
                 f"designed with {Parameter('task', 'mixture')}; for others, design it with {frequencies_instead()}"
             )
         self.check_size(int(np.ceil(sketch.count)))
@@ -611,7 +573,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model, sketch, kind = state.model, state.sketch, state.model.covariance_type
         if part_of(sketch, CellSums) is not None:
-            return ErrorBars(withheld=f"cells do not tell them: {from_frequencies()}")
+            return ErrorBars(withheld=f"a sketch of cells does not determine them: {from_frequencies()}")
         status = model.outcome.status
         if status in (Status.STEP, Status.ROWS, Status.ALL_ROWS):
             decided = status is not Status.STEP
@@ -633,12 +595,11 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     def _estimated(self, sketch: Sketch, state: FittedState, rng: np.random.Generator) -> RowMean:
         if part_of(sketch, CellSums) is not None:
             return RowMean(withheld=no_distances_of_cells())
-        if isinstance(sketch.operator, ExpectedStatistics):
-            if sketch.ledger is not None:
-                return RowMean(withheld="the noise of the release is in the log-likelihood: score public rows")
-            step = EMStep.of(sketch, self._family(sketch.operator.n_features))
+        if (step := self.step_of(sketch)) is not None:
             # The step gains its expected gain, and at most about as much again.
             return RowMean(step.log_likelihood + 1.5 * step.gain, step.gain + ROUNDING)
+        if isinstance(sketch.operator, ExpectedStatistics):
+            return RowMean(withheld="the log-likelihood contains the noise of the release: score public rows")
         return super()._estimated(sketch, state, rng)
 
     def _log_densities(self, rows: Double) -> Double:
@@ -649,12 +610,10 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
 
     @property
     def log_likelihood_(self) -> float | None:
-        """The mean log-likelihood of all sketched rows."""
         return self._told("log_likelihood_", self.row_mean().value)
 
     @property
     def log_likelihood_error_(self) -> float | None:
-        """The standard error of `log_likelihood_`."""
         return self._told("log_likelihood_error_", self.row_mean().error)
 
     def measured(self) -> tuple[str, RowMean]:
@@ -670,8 +629,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     def fitted_again(self, model: FittedGaussians, sample: WeightedRows) -> Callable[[Double], Double]:
         mixture = model.density
         family = Family(len(mixture), self.covariance_type, mixture.model)
-        start = (mixture.weights, mixture.locations, mixture.covariances())
-        again = family.fitted(sample, np.random.default_rng(0), n_init=0, starts=[start])
+        again = family.fitted(sample, np.random.default_rng(0), n_init=0, starts=[mixture.parts()])
         return lambda rows: log_likelihoods(rows, again)
 
     def bic(self, X: Any) -> float:

@@ -40,6 +40,8 @@ GAUSSIAN_EVIDENCE = 12.0  # Gaussian components reach it, since the least Gaussi
 MOST_MISSED_VARIANCE = 1e-6  # in directions that the operator does not see, relative to the total
 RANDOM_STARTS = 8  # rotations
 RIDGE = 1e-4  # Cumulants that no measurement determines become 0.
+REDESIGN = "design the operator on a random sample of all rows"
+INDISTINCT = "Gaussian, and not distinguishable from mixtures of each other: give more rows, or use the others alone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ class Independent(FittedModel):
         return np.flatnonzero(self.evidence < GAUSSIAN_EVIDENCE)
 
 
-def independent_components(sketch: Sketch, rng: np.random.Generator, progress: Progress | None = None) -> Independent:
+def independent_components(sketch: Sketch, rng: np.random.Generator, progress: Progress | None) -> Independent:
     """The components in a sketch of second moments and cumulant features.
 
     With u = B (x - center), mean m and covariance C, the columns of
@@ -77,15 +79,15 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     """
     part = needed_part(sketch, Ability.INDEPENDENT_COMPONENTS, "ICA")
     moments, _ = Moments.of(sketch, "ICA").floored()
-    operator: CumulantFeatures = part.operator
+    operator: Any = part.operator
     B, noise = np.array(operator.unmixing), np.array(operator.noise)  # the variance per record of each measurement
     if part.ledger is not None:
         noise = noise + part.ledger.sum_variance / part.units * (operator.reach / FIXED_POINT) ** 2
     values = np.linalg.eigvalsh(B @ moments.covariance @ B.T)
     if values[0] <= 0 or values[0] < np.max(B**2 @ moments.rounding**2):
-        raise ValueError("the rows do not vary in all components of the operator: design one on rows like these")
+        raise ValueError("the rows do not vary in all components of the operator: design it on rows like these")
     measured = _Measured.of(operator, part.mean, moments.mean, moments.covariance)
-    Q = measured.rotation(noise)
+    Q = rotation_near(measured.columns, noise)
     known = np.abs(np.diag(measured.columns)) * np.sqrt(moments.count / noise) >= GAUSSIAN_EVIDENCE
     far = measured.farthest(Q, known) > LARGEST_TURN
     if far and max(operator.frequencies) <= MOST_CUMULANT_FREQUENCY:
@@ -95,8 +97,8 @@ def independent_components(sketch: Sketch, rng: np.random.Generator, progress: P
     order = np.argsort(-evidence, kind="stable")
     components = upright((Q.T @ whitening)[order])
     total, rounding = np.trace(moments.covariance), np.sum(moments.rounding**2)
-    missing = total - np.sum(np.linalg.pinv(components) ** 2) > MOST_MISSED_VARIANCE * total + rounding
-    missed = bool(missing) and moments.noise is None
+    missing = total - np.sum(np.linalg.pinv(components) ** 2)
+    missed = moments.noise is None and bool(missing > MOST_MISSED_VARIANCE * total + rounding)
     return Independent(moments.mean, evidence[order], components, whitening, far, missed)
 
 
@@ -105,7 +107,8 @@ def unmixing_of(moments: SecondMoments, cumulants: CumulantFeatures, features: D
     second, measurements = np.split(features, [moments.n_sums])
     away, products = moments.split(second)
     measured = _Measured.of(cumulants, measurements, moments.middle + away, products - np.outer(away, away))
-    return np.asarray(measured.rotation(np.array(cumulants.noise)).T @ measured.unrooted @ np.array(cumulants.unmixing))
+    rotation = rotation_near(measured.columns, np.array(cumulants.noise))
+    return np.asarray(rotation.T @ measured.unrooted @ np.array(cumulants.unmixing))
 
 
 @dataclass(frozen=True)
@@ -137,11 +140,6 @@ class _Measured:
         away = np.where(z == 0, 1.0, z) * np.exp(-1j * (t * m + np.array(operator.phases)))
         return cls(unrooted @ T, z, np.log(away) + t**2 * np.diag(C) / 2, t, root, unrooted)
 
-    def rotation(self, noise: Double) -> Double:
-        """The nearest rotation, columns weighted by how exactly they are known."""
-        sizes = np.diag(self.columns)
-        return polar(self.columns * (sizes / (noise + sizes**2 / 4)))
-
     def farthest(self, Q: Double, known: NDArray[np.bool_]) -> float:
         """The largest part of another component in a coordinate of u, relative to its own, if either is well known."""
         A = np.abs(self.root @ Q)
@@ -169,12 +167,10 @@ def _searched(
         return np.asarray(Q @ np.linalg.solve(np.eye(k) - skew, np.eye(k) + skew))
 
     def left(S: Double, Q: Double) -> Double:
-        Q = turned(S, Q)
-        x = t[:, None] * (measured.root @ Q)
+        x = t[:, None] * (measured.root @ (Q := turned(S, Q)))
         third, fourth = -measured.z.imag[:, None] * x**2 / 2, -measured.z.real[:, None] * x**3 / 6
         columns = [np.einsum("ik,jk,j->ijk", Q, part, weights).reshape(k * k, k) for part in (third, fourth)]
-        zeros = np.zeros((k, k))
-        even, odd = of_logs[:, None] * x**4 / 24, -of_logs[:, None] * x**3 / 6
+        even, odd, zeros = of_logs[:, None] * x**4 / 24, -of_logs[:, None] * x**3 / 6, np.zeros((k, k))
         model = np.block([columns, [zeros, even], [odd, zeros], [RIDGE * np.eye(2 * k)]])
         return np.asarray(wanted - model @ np.linalg.lstsq(model, wanted, rcond=None)[0])
 
@@ -194,6 +190,12 @@ def polar(matrix: Double) -> Double:
     return np.asarray(a @ b)
 
 
+def rotation_near(columns: Double, noise: Double) -> Double:
+    """The nearest rotation, columns weighted by how exactly they are known."""
+    sizes = np.diag(columns)
+    return polar(columns * (sizes / (noise + sizes**2 / 4)))
+
+
 FREQUENCIES = (1.0, 0.7, 0.5, 0.3, 1.4, 1.8, 2.3, 3.0)  # per standard deviation; the first suits most
 STREAM_FREQUENCIES = (0.25,)  # Such waves are nearly cumulants, which find components of any scale and rotation.
 PHASES = np.arange(8) * np.pi / 8
@@ -205,7 +207,7 @@ LEAST_RELATIVE_VARIANCE = 1e-9  # of a direction, in deviations of the columns
 def cumulant_features(
     design_sample: DesignSample, rng: np.random.Generator, n_components: int | None = None, bounds: Any = None
 ) -> Concatenated:
-    """Second moments beside cumulant features, for rows such as these.
+    """Second moments beside cumulant features, for rows like these.
 
     >>> rows = np.random.default_rng(0).uniform(size=(1000, 3))
     >>> cumulant_features(DesignSample(rows, True, None), np.random.default_rng(0)).n_sums
@@ -213,23 +215,16 @@ def cumulant_features(
     """
     d, sample = design_sample.rows.shape[1], design_sample.rows.astype(np.float64)
     center, reach = box(design_sample, bounds)
-    whitening = _whitening(sample, n_components)
-    mean = sample.mean(axis=0)
+    whitening, mean = _whitening(sample, n_components), sample.mean(axis=0)
     y = (sample - mean) @ whitening.T
     grid = FREQUENCIES if design_sample.representative else STREAM_FREQUENCIES
     separated = [_separated(y, grid, rng) for _ in range(STARTS)]
     _, rotation, (frequencies, phases, noise) = min(separated, key=itemgetter(0))
     unmixing = rotation @ whitening
-    phases = phases - frequencies * (unmixing @ (mean - center))
+    phases = np.remainder(phases - frequencies * (unmixing @ (mean - center)), 2 * np.pi)
+    waves: dict[str, Any] = {"frequencies": plain(frequencies), "phases": plain(phases), "noise": plain(noise)}
     shared: dict[str, Any] = {"bound": plain(reach), "center": plain(center), "columns": design_sample.columns}
-    cumulants = CumulantFeatures(
-        d,
-        unmixing=tuple(map(plain, unmixing)),
-        frequencies=plain(frequencies),
-        phases=plain(np.remainder(phases, 2 * np.pi)),
-        noise=plain(noise),
-        **shared,
-    )
+    cumulants = CumulantFeatures(d, unmixing=tuple(map(plain, unmixing)), **waves, **shared)
     return concatenate([SecondMoments(d, **shared), cumulants])
 
 
@@ -259,8 +254,7 @@ def _separated(
 
     Returns their error, the rotation, and the waves' frequencies, phases and noise.
     """
-    k = y.shape[1]
-    rotation = np.eye(k)
+    rotation = np.eye(k := y.shape[1])
     if k > 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -271,8 +265,7 @@ def _separated(
         t, phases, noise, sizes = _tuned(u, grid)
         wave = np.exp(1j * (t * u + phases))
         T = u.T @ wave.imag / len(u) - np.eye(k) * (t * wave.real.mean(axis=0))
-        own = np.diag(T)
-        rotation = polar(T * (own / (noise + own**2 / 4))).T @ rotation
+        rotation = rotation_near(T, noise).T @ rotation
     return float(np.sum(np.log(noise / sizes**2 + 0.25))), rotation, (t, phases, noise)
 
 
@@ -300,38 +293,6 @@ def _tuned(u: Double, grid: tuple[float, ...]) -> Double:
 
 
 MOST_FEATURES = 2000  # of the operator: errors of more would take minutes
-
-
-def independent_errors(sketch: Sketch, found: Independent, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of components, of the mixing matrix and of means, from the sketch's sample of rows."""
-    sample = SampledRows.of(sketch)
-    if sketch.ledger is not None:
-        return ErrorBars(withheld="a private sketch does not determine how components vary: there is no remedy yet")
-    if sample is None:
-        return ErrorBars(withheld="errors of independent components need rows: fit rows, or a sketch that keeps some")
-    errors = {"mean_": np.sqrt(sample.variances(sample.rows - Moments.of(sketch, "ICA").mean))}
-    if found.far:
-        return ErrorBars(errors, "the operator was designed for other components: design it on rows from all over")
-    parts: Any = [needed_part(sketch, kind, "ICA") for kind in (Ability.MOMENTS, Ability.INDEPENDENT_COMPONENTS)]
-    moments, cumulants = (part.operator for part in parts)
-    mean = np.concatenate([part.mean for part in parts])
-    if len(mean) > MOST_FEATURES:
-        return ErrorBars(errors, "errors of so many components would take minutes: ask for fewer components")
-    matches = found.components @ np.linalg.pinv(unmixing_of(moments, cumulants, mean))
-    order = np.argmax(np.abs(matches), axis=1)
-    signs = np.sign(matches[np.arange(len(order)), order])[:, None]
-
-    def computed(features: Double) -> Double:
-        components = unmixing_of(moments, cumulants, features)[order] * signs
-        return np.stack([components, np.linalg.pinv(components).T])
-
-    features = np.column_stack([operator.features(sample.rows) for operator in (moments, cumulants)])
-    errors["components_"], mixing = errors_by_draws(mean, features, sample, computed, rng)
-    errors["mixing_"], reason = mixing.T, ""
-    if len(found.alike) > 1:
-        errors["components_"][found.alike], errors["mixing_"][:, found.alike] = np.nan, np.nan
-        reason = "some components may be Gaussian, and mixtures of each other: give more rows, or use the others alone"
-    return ErrorBars(errors, reason)
 
 
 @dataclass(eq=False, repr=False)
@@ -375,7 +336,6 @@ class SketchICA(LinearCoordinates):
     mixing_ = model_attribute("mixing")
     whitening_ = model_attribute("whitening")
     evidence_ = model_attribute("evidence")
-    kind_of_components = "independent"
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
         if not len(design_sample.rows):
@@ -385,26 +345,45 @@ class SketchICA(LinearCoordinates):
 
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Independent:
         found = independent_components(sketch, rng, self._say if self.verbose else None)
-        if self.n_components is not None and self.n_components != len(found.components):
+        k = len(found.components)
+        if self.n_components not in (None, k):
             asked = Parameter("n_components", self.n_components)
-            raise InvalidValueError(f"the sketch's operator is for {len(found.components)} components, not {asked}")
+            raise InvalidValueError(f"the sketch's operator is for {k} components, not {asked}")
         if len(found.alike) > 1:
-            warn_caller(
-                f"{len(found.alike)} of {len(found.components)} components may be Gaussian, and cannot be "
-                "distinguished from mixtures of each other: give more rows, or use the others alone"
-            )
+            warn_caller(f"{len(found.alike)} of {k} components may be {INDISTINCT}")
         if found.far:
-            warn_caller(
-                "the components are far from those that the operator was designed for, and may be rough: design it on "
-                "rows from all over the data"
-            )
+            warn_caller(f"the components are far from those of the design sample, and may be imprecise: {REDESIGN}")
         if found.missed and self.n_components is None:
-            warn_caller(
-                "the rows vary in directions in which those that the operator was designed on did not, and these are "
-                "left out: design it on rows from all over the data"
-            )
-        self._say(f"{len(found.components)} components, evidence {found.evidence.round(1)}")
+            warn_caller(f"rows vary in directions in which the design sample did not; these are left out: {REDESIGN}")
+        self._say(f"{k} components, evidence {found.evidence.round(1)}")
         return found
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        return independent_errors(state.sketch, state.model, rng)
+        sketch, found = state.sketch, state.model
+        if sketch.ledger is not None:
+            return ErrorBars(withheld="they cannot be estimated from private sketches")
+        if (sample := SampledRows.of(sketch)) is None:
+            return ErrorBars(withheld="they need a sample of rows: fit rows, or a sketch that keeps some")
+        errors = {"mean_": np.sqrt(sample.variances(sample.rows - Moments.of(sketch, "ICA").mean))}
+        if found.far:
+            return ErrorBars(errors, f"the components are far from those of the design sample: {REDESIGN}")
+        parts: Any = [needed_part(sketch, kind, "ICA") for kind in (Ability.MOMENTS, Ability.INDEPENDENT_COMPONENTS)]
+        moments, cumulants = (part.operator for part in parts)
+        mean = np.concatenate([part.mean for part in parts])
+        if len(mean) > MOST_FEATURES:
+            return ErrorBars(errors, "the errors of this many components would take minutes: ask for fewer components")
+        matches = found.components @ np.linalg.pinv(unmixing_of(moments, cumulants, mean))
+        order = np.argmax(np.abs(matches), axis=1)
+        signs = np.sign(matches[np.arange(len(order)), order])[:, None]
+
+        def computed(features: Double) -> Double:
+            components = unmixing_of(moments, cumulants, features)[order] * signs
+            return np.stack([components, np.linalg.pinv(components).T])
+
+        features = np.column_stack([operator.features(sample.rows) for operator in (moments, cumulants)])
+        errors["components_"], mixing = errors_by_draws(mean, features, sample, computed, rng)
+        errors["mixing_"] = mixing.T
+        if len(found.alike) <= 1:
+            return ErrorBars(errors)
+        errors["components_"][found.alike], errors["mixing_"][:, found.alike] = np.nan, np.nan
+        return ErrorBars(errors, f"some components may be {INDISTINCT}")

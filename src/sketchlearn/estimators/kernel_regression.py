@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from sketchlearn.features.abilities import Ability, needed_part
 from sketchlearn.features.composed import SomeColumns
 from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
-from sketchlearn.features.frequencies import Gaussian, Probed
+from sketchlearn.features.frequencies import Gaussian, Law, Probed
 from sketchlearn.features.products import FeatureMoments
 from sketchlearn.files.sketches import operator_from
 from sketchlearn.inference.moments import Moments
@@ -46,22 +47,13 @@ LEAST_FREEDOM = 0.05  # of residual degrees of freedom per record: below, scores
 
 @dataclass(frozen=True)
 class RidgePath:
-    """Least squares of targets on features with a penalty on squared coefficients, from their moments.
+    """Least squares of targets on features with a penalty on squared coefficients, from their moments."""
 
-    Attributes
-    ----------
-    products : covariances of the features, (features, features), in units in which coefficients are penalised alike.
-    crosses : covariances of features and targets, (features, targets).
-    variances : of the targets.
-    count : how many records these are means of.
-    least : the smallest penalty per record: below, coefficients would fit rounding errors or a release's noise.
-    """
-
-    products: Double
-    crosses: Double
-    variances: Double
-    count: float
-    least: float = 0.0
+    products: Double  # covariances of the features, in units in which coefficients are penalised alike
+    crosses: Double  # covariances of features and targets, (features, targets)
+    variances: Double  # of the targets
+    count: float  # of records
+    least: float = 0.0  # smaller penalties per record would let coefficients fit rounding errors or a release's noise
 
     @cached_property
     def _directions(self) -> tuple[Double, Double, Double]:
@@ -89,7 +81,7 @@ class RidgePath:
     def expected_errors(self, penalty: float, n_rows: float | None = None) -> Double:
         """The expected squared error of each target at new records.
 
-        Generalised cross-validation, |y - Hy|^2 / n / (1 - trace H / n)^2. With `n_rows`, that of a fit of so many
+        Generalised cross-validation, |y - Hy|^2 / n / (1 - trace H / n)^2. With `n_rows`, that of a fit of that many
         similar records: the noise has the variance |y - Hy|^2 / n / (1 - trace H / n), and the coefficients' own errors
         add trace H / n_rows times that.
         """
@@ -103,9 +95,8 @@ class RidgePath:
     def score(self, penalty: float, n_rows: float | None = None) -> float:
         """Expected errors relative to the targets' variances, averaged over targets that vary."""
         varying = self.variances > 0
-        if not np.any(varying):
-            return 0.0
-        return float(np.mean(self.expected_errors(penalty, n_rows)[varying] / self.variances[varying]))
+        errors = self.expected_errors(penalty, n_rows)[varying] / self.variances[varying]
+        return float(np.mean(errors)) if len(errors) else 0.0
 
     def best_penalty(self, n_rows: float | None = None) -> float:
         """The penalty per record of the least score."""
@@ -147,7 +138,7 @@ class KernelFit(FittedRegression):
     def check(self) -> None:
         super().check()
         if (self.lowest is None) != (self.highest is None):
-            raise ValueError("lowest and highest belong together")
+            raise ValueError("lowest and highest must be given together")
         if self.lowest is not None and self.highest is not None and np.any(self.lowest > self.highest):
             raise ValueError("the lowest target is above the highest")
 
@@ -210,19 +201,18 @@ class KernelProblem:
         features: list[int],
         crosses: Double,
         variances: Double,
-        target_means: Double,
+        means: Double,
     ) -> KernelProblem:
         rounding = moments.rounding[features]
         deviations = np.sqrt(np.maximum(np.diag(moments.covariance)[features], 0.0))
         alive = np.where(deviations > 2 * rounding, deviations, 0.0)[waves.n_sums :]
         units = inverse_units(alive, waves.n_frequencies, waves.n_sums)
         products = moments.covariance[np.ix_(features, features)] * np.outer(units, units)
-        least = _norm(units * rounding)
-        raised = moments.noise is not None
-        if moments.noise is not None:
-            least = max(least, moments.noise.deviation * _norm(units * moments.noise.bound[features]))
+        least, noise = _norm(units * rounding), moments.noise
+        if noise is not None:
+            least = max(least, noise.deviation * _norm(units * noise.bound[features]))
         path = RidgePath(products, crosses * units[:, None], variances, moments.count, least)
-        return cls(waves, units, moments.mean[features], target_means, path, raised)
+        return cls(waves, units, moments.mean[features], means, path, noise is not None)
 
     def fit(self, alpha: float | None) -> KernelFit:
         """The fit of a penalty, or of that of least generalised cross-validation."""
@@ -263,7 +253,6 @@ def _norm(sizes: Double) -> float:
 
 FREQUENCIES, FEWEST_FREQUENCIES = 300, 50
 WIDTHS = np.geomspace(0.2, 4.0, 8)  # tried widths, in typical distances of rows from their mean
-DECLARED_WIDTH = 1.0  # without rows
 ROUNDS = 2  # of weighting the columns by the previous fit; a third one changed errors by less than 0.2 %
 LEAST_WEIGHT = 0.02  # of a column, relative to the mean, so that no column is lost
 ROUND_ROWS, ROUND_FREQUENCIES = 2500, 150  # Weights of columns need fewer of both than widths.
@@ -272,18 +261,9 @@ LATER_ROWS = 20  # assumed ratio of all rows to a full sample, where their numbe
 
 def n_frequencies_for(given: int | None, n_rows: int | None) -> int:
     """How many frequencies: as given, or 300, fewer for few rows."""
-    if given is not None or n_rows is None:
-        return FREQUENCIES if given is None else given
-    return min(FREQUENCIES, max(FEWEST_FREQUENCIES, n_rows // 2))
-
-
-def waves_in_box(
-    low: Double, high: Double, n_frequencies: int, scale: float | None, seed: int, columns: tuple[str, ...] | None
-) -> FourierFeatures:
-    """Features for columns with a known range."""
-    units, d = (high - low) / math.sqrt(12), len(low)  # deviations of values anywhere in the range
-    width = DECLARED_WIDTH * math.sqrt(d) if scale is None else scale
-    return _waves((low + high) / 2, units, n_frequencies, width, seed, columns)
+    if given is not None:
+        return given
+    return FREQUENCIES if n_rows is None else min(FREQUENCIES, max(FEWEST_FREQUENCIES, n_rows // 2))
 
 
 def waves_on_sample(
@@ -300,24 +280,25 @@ def waves_on_sample(
     Columns along which the target is nonlinear count more: their weights are the variances of the slopes of a first
     fit, and then of a second. Equal weights are tried, too.
     """
-    center, units = rows.mean(axis=0), deviations(rows)
+    center, units, equal = rows.mean(axis=0), deviations(rows), np.ones(rows.shape[1])
     if scale is not None:
-        return _waves(center, units, n_frequencies, scale, seed, columns)
+        return features_in_units(Gaussian(float(scale)), center, units, n_frequencies, seed, columns)
     later = max(len(rows), n_rows or (LATER_ROWS * MOST_ROWS if len(rows) >= MOST_ROWS else 0))
+    spread = targets.std(axis=0)
+    away = (targets - targets.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    waves = features_in_units(Gaussian(1.0), center, equal, n_frequencies, seed, None)
     with one_blas_thread():
-        trial = Trial.of(rows, targets, center, units, n_frequencies, seed)
-        weights = trial.fewer().weights()
-        equal = np.ones(len(weights))
-        tried = [trial.best_width(w, later) for w in ((equal, weights) if np.any(weights != equal) else (equal,))]
-    score, width = min(tried)
-    chosen = equal if (score, width) == tried[0] else weights
-    return _waves(center, units / np.sqrt(chosen), n_frequencies, width, seed, columns)
+        trial = Trial((rows - center) / units, away, waves.frequencies)
+        tried = [(trial.best_width(weights, later), weights) for weights in (equal, trial.fewer().weights())]
+    (_, width), weights = min(tried, key=itemgetter(0))
+    return features_in_units(Gaussian(float(width)), center, units / np.sqrt(weights), n_frequencies, seed, columns)
 
 
-def _waves(
-    center: Double, units: Double, n_frequencies: int, width: float, seed: int, columns: tuple[str, ...] | None
+def features_in_units(
+    law: Law, center: Double, units: Double, n_frequencies: int, seed: int, columns: tuple[str, ...] | None
 ) -> FourierFeatures:
-    law = Probed(Gaussian(float(width)), units=plain(units), spread=plain(units), probes=())
+    """Frequencies of a distribution, for columns in these units."""
+    law = Probed(law, units=plain(units), spread=plain(units), probes=())
     return FourierFeatures(len(units), n_frequencies, law=law, center=plain(center), seed=seed, columns=columns)
 
 
@@ -329,13 +310,6 @@ class Trial:
     targets: Double
     frequencies: Double  # (columns, frequencies)
 
-    @classmethod
-    def of(cls, rows: Double, targets: Double, center: Double, units: Double, n_frequencies: int, seed: int) -> Trial:
-        frequencies = _waves(center, np.ones(len(units)), n_frequencies, 1.0, seed, None).frequencies
-        spread = targets.std(axis=0)
-        away = (targets - targets.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        return cls((rows - center) / units, away, frequencies)
-
     def fewer(self) -> Trial:
         """The same with fewer rows and frequencies."""
         both = thinned(np.hstack([self.rows, self.targets]), ROUND_ROWS)
@@ -343,8 +317,9 @@ class Trial:
         return Trial(rows, targets, self.frequencies[:, :ROUND_FREQUENCIES])
 
     def best_width(self, weights: Double, n_rows: int | None = None) -> tuple[float, float]:
-        """The least score and its width, for weights of the columns: of a fit of the sample, or of so many rows."""
-        paths = ((self._path(weights, width)[0], width) for width in self._widths(weights))
+        """The least score and its width, for weights of the columns: of a fit of the sample, or of `n_rows` rows."""
+        widths = WIDTHS * math.sqrt(float(np.sum(weights * self.rows.var(axis=0))) or 1.0)
+        paths = ((self._path(weights, width)[0], width) for width in widths)
         return min((path.score(path.best_penalty(n_rows), n_rows), width) for path, width in paths)
 
     def weights(self) -> Double:
@@ -353,21 +328,15 @@ class Trial:
         for _ in range(ROUNDS):
             _, width = self.best_width(weights)
             path, units = self._path(weights, width)
-            along = path.coefficients(path.best_penalty()) * units
-            bends = np.zeros(len(weights))
-            turned = self.frequencies * np.sqrt(weights)[:, None] / width
-            phases = self.rows @ turned
-            m = phases.shape[1]
-            for coefficients in along:
+            turned, bends = self.frequencies * np.sqrt(weights)[:, None] / width, np.zeros(len(weights))
+            phases, m = self.rows @ turned, turned.shape[1]
+            for coefficients in path.coefficients(path.best_penalty()) * units:
                 slopes = (np.cos(phases) * coefficients[m : 2 * m] - np.sin(phases) * coefficients[:m]) @ turned.T
                 bends += slopes.var(axis=0)
             if not np.mean(bends) > 0:
                 return np.ones(len(weights))
             weights = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * bends / np.mean(bends)
         return weights
-
-    def _widths(self, weights: Double) -> Double:
-        return WIDTHS * math.sqrt(float(np.sum(weights * self.rows.var(axis=0))) or 1.0)
 
     def _path(self, weights: Double, width: float) -> tuple[RidgePath, Double]:
         """The regression on features of a width and on the columns; and the factors of these."""
@@ -454,9 +423,12 @@ class SketchKernelRegressor(NumberEstimator):
         state = self._state_of(sketch)
         part = needed_part(sketch, Ability.KERNEL_REGRESSIONS, "a kernel regression")
         operator: FeatureMoments = part.operator
-        found = targets_of(operator)
+        used = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else range(operator.n_features)
+        if not (found := tuple(i for i in range(operator.n_features) if i not in used)):
+            made = Ability.KERNEL_REGRESSIONS.made
+            raise ValueError(f"the features of this sketch use all columns, so that none is left as a target: {made}")
         if targets is not None and set(positions(targets, operator.columns, operator.n_features)) != set(found):
-            raise ValueError("the sketch was designed for other targets: leave them out")
+            raise ValueError("the sketch was designed for other targets: leave out targets")
         return self._learn_targets(state, found)
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> FeatureMoments:
@@ -464,20 +436,20 @@ class SketchKernelRegressor(NumberEstimator):
         features = [i for i in range(d) if i not in targets]
         if not targets or not features:
             raise ValueError("a kernel regression needs features and at least one target")
-        seed = int(rng.integers(2**31))
+        rows, seed = np.asarray(design_sample.rows, np.float64), int(rng.integers(2**31))
         center, reach = box(design_sample, self.bounds, middle=targets)
-        if len(design_sample.rows):
-            rows = np.asarray(design_sample.rows, np.float64)
-            m = n_frequencies_for(self.n_frequencies, len(rows))
-            waves = waves_on_sample(
-                rows[:, features], rows[:, targets], m, self.scale, design_sample.n_rows, seed, columns=None
-            )
+        m = n_frequencies_for(self.n_frequencies, len(rows) or None)
+        if len(rows):
+            inputs, outputs = rows[:, features], rows[:, targets]
+            waves = waves_on_sample(inputs, outputs, m, self.scale, design_sample.n_rows, seed, columns=None)
         else:
             low, high = (np.broadcast_to(side, d)[features] for side in checked_bounds(self.bounds))
-            waves = waves_in_box(low, high, n_frequencies_for(self.n_frequencies, None), self.scale, seed, columns=None)
+            units = (high - low) / math.sqrt(12)  # deviations of values anywhere in the range
+            law = Gaussian(float(math.sqrt(len(features)) if self.scale is None else self.scale))
+            waves = features_in_units(law, (low + high) / 2, units, m, seed, columns=None)
         some = SomeColumns(waves, d, which=tuple(features), columns=design_sample.columns)
-        # Waves are made for the sample's rows, even where bounds are declared.
-        origin = origin_of(self.bounds if not len(design_sample.rows) else None)
+        # Frequencies are chosen for the sample's rows, even where bounds are declared.
+        origin = origin_of(None if len(rows) else self.bounds)
         return FeatureMoments(some, bound=plain(reach), center=plain(center)).with_origin(origin)
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> KernelFit:  # noqa: ARG002
@@ -486,12 +458,23 @@ class SketchKernelRegressor(NumberEstimator):
         moments = Moments.of(operator.inner_sketch(part), "a kernel regression")
         problem = KernelProblem.of(moments, operator, table.targets)
         fit = replace(problem.fit(None if isinstance(self.alpha, str) else float(self.alpha)), flat=table.flat)
-        warn_of_doubts(problem, fit)
+        varying = problem.path.variances > 0
+        if problem.raised:
+            if np.any(varying) and np.all(fit.r2[varying] <= 0.0):
+                warn_caller(
+                    "the noise of the private sketch hides the targets: use more records, fewer frequencies, tighter "
+                    "bounds or a larger epsilon"
+                )
+        elif np.any(fit.expected_errors[varying] >= problem.path.variances[varying]):
+            warn_caller(
+                "new rows will likely be predicted no better than by the mean of the target: it may not depend on "
+                "these columns, or there are too few rows"
+            )
         at = list(table.targets)
         center, reach = operator.middle[at], np.array(operator.bound)[at]
         fit = self._in_table_units(replace(fit, lowest=center - reach, highest=center + reach), table)
-        found = f"R^2 {float(np.mean(fit.r2)):.6g}, {in_digits(fit.freedom, 3)} degrees of freedom"
-        self._say(f"{found}, from {counted(part.count, 'record')}")
+        freedom, records = in_digits(fit.freedom, 3), counted(part.count, "record")
+        self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, {freedom} degrees of freedom, from {records}")
         return fit
 
     @property
@@ -502,30 +485,3 @@ class SketchKernelRegressor(NumberEstimator):
     @classmethod
     def parameters_of(cls, model: KernelFit) -> Document:
         return {"alpha": model.penalty}
-
-
-def targets_of(operator: FeatureMoments) -> tuple[int, ...]:
-    """The columns that the features of an operator do not use."""
-    seen = operator.crossed.which if isinstance(operator.crossed, SomeColumns) else tuple(range(operator.n_features))
-    found = tuple(i for i in range(operator.n_features) if i not in seen)
-    if not found:
-        made = Ability.KERNEL_REGRESSIONS.made
-        raise ValueError(f"the features of this sketch use all columns, and none is left as a target: {made}")
-    return found
-
-
-def warn_of_doubts(problem: KernelProblem, fit: KernelFit) -> None:
-    """Warns of fits without predictive value."""
-    varying = problem.path.variances > 0
-    unexplained = fit.expected_errors[varying] / problem.path.variances[varying]
-    if problem.raised:
-        if np.any(varying) and float(np.max(fit.r2[varying])) <= 0.0:
-            warn_caller(
-                "the noise of the private sketch hides the targets: more records, fewer frequencies, tighter bounds or "
-                "a larger epsilon would help"
-            )
-    elif np.any(unexplained >= 1.0):
-        warn_caller(
-            "new rows will likely be predicted no better than by the mean of the target: it may not depend on these "
-            "columns, or there are too few rows"
-        )

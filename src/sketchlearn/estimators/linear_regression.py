@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -27,7 +27,7 @@ from sketchlearn.features.moments import SecondMoments
 from sketchlearn.inference.errors.components import ProductForms
 from sketchlearn.inference.errors.influence import SampledRows
 from sketchlearn.inference.errors.values import ErrorBars
-from sketchlearn.inference.moments import MomentNoise, Moments
+from sketchlearn.inference.moments import Moments
 from sketchlearn.rows.schemas.columns import Category
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.sums import Sketch, heaviest_record
@@ -58,8 +58,8 @@ class Regression:
 
     moments: Moments
     intercept: bool
-    features: tuple[int, ...]
-    targets: tuple[int, ...]
+    features: list[int]
+    targets: list[int]
     products: Double  # of all columns
     gram: Double  # products of the features
     variances: Double  # of the targets
@@ -67,28 +67,21 @@ class Regression:
 
     @classmethod
     def of(cls, moments: Moments, targets: tuple[int, ...], *, intercept: bool) -> Regression:
-        features = tuple(i for i in range(len(moments.mean)) if i not in targets)
+        features = [i for i in range(len(moments.mean)) if i not in targets]
         products = moments.covariance if intercept else moments.covariance + np.outer(moments.mean, moments.mean)
         variances = np.diag(moments.covariance)[list(targets)]
-        block, columns, hidden = np.ix_(features, features), list(features), 0
+        block, hidden = np.ix_(features, features), 0
         if moments.noise is not None:
-            about = moments.mean[columns] if intercept else np.zeros(len(features))
-            floored, hidden = moments.noise.only(columns).floored(products[block], about)
-            products = products.copy()
-            products[block] = floored
-        return cls(moments, intercept, features, targets, products, products[block], variances, hidden)
-
-    @property
-    def noise(self) -> MomentNoise | None:
-        """The noise of a private release."""
-        return self.moments.noise
+            about, products = moments.mean[features] * intercept, products.copy()
+            products[block], hidden = moments.noise.only(features).floored(products[block], about)
+        return cls(moments, intercept, features, list(targets), products, products[block], variances, hidden)
 
     def fit(self, penalty: float) -> LinearFit:
         """Minimises the sum of squared errors plus penalty times the squared coefficients."""
         count, gram = self.moments.count, self.gram
         inverse, rank = self._inverse(penalty)
         coefficients, residuals = self._solved(inverse)
-        mean, of_targets = (self.moments.mean[list(columns)] for columns in (self.features, self.targets))
+        mean, of_targets = self.moments.mean[self.features], self.moments.mean[self.targets]
         intercepts = of_targets - coefficients @ mean if self.intercept else np.zeros(len(of_targets))
         spread = inverse @ gram @ inverse / count
         freedom = count - float(np.trace(inverse @ gram)) - self.intercept
@@ -110,16 +103,16 @@ class Regression:
 
         The solution of A beta = b changes by A^-1 times the mean of features times residuals.
         """
-        d, columns = len(self.products), list(self.features)
-        mean = self.moments.mean[columns]
-        left = np.zeros((len(columns) + 1, 1 + d))
-        left[:-1, [1 + i for i in columns]] = inverse
+        d, mean = len(self.products), self.moments.mean[self.features]
+        places = [1 + i for i in self.features]
+        left = np.zeros((1 + len(places), 1 + d))
+        left[:-1, places] = inverse
         left[:-1, 0] = 0.0 if self.intercept else inverse @ mean
         left[-1] = np.eye(1 + d)[0] - mean @ left[:-1] if self.intercept else 0.0
         forms = []
         for t, target in enumerate(self.targets):
             right = np.zeros(1 + d)
-            right[[1 + i for i in columns]], right[1 + target] = -coefficients[t], 1.0
+            right[places], right[1 + target] = -coefficients[t], 1.0
             right[0] = self.moments.mean[target] - coefficients[t] @ mean - intercepts[t]
             forms.append(ProductForms(left, right))
         return forms
@@ -130,7 +123,7 @@ class Regression:
         Residuals of rows are divided by 1 - leverage (MacKinnon and White 1985).
         """
         inverse = self._inverse(fit.penalty)[0]
-        away = sample.rows[:, list(self.features)] - self.moments.mean[list(self.features)] * self.intercept
+        away = sample.rows[:, self.features] - self.moments.mean[self.features] * self.intercept
         leverages = sample.parts * (self.intercept + np.sum((away @ inverse) * away, axis=1))
         factors = np.where(leverages < 1 - LEAST_FREEDOM, 1 / np.maximum(1 - leverages, LEAST_FREEDOM), np.nan)
         forms = self.influences(fit.coefficients, fit.intercepts, inverse)
@@ -145,9 +138,9 @@ class Regression:
 
     def hidden_by_noise(self, fit: LinearFit) -> bool:
         """Whether no target has coefficients above twice the standard error due to the noise of a release."""
-        if self.noise is None:
+        if self.moments.noise is None:
             return False
-        size = self.noise.bound[list(self.features)]
+        size = self.moments.noise.bound[self.features]
         released, _ = self._released(fit.coefficients, fit.intercepts, self._inverse(fit.penalty)[0])
         return bool(np.all(fit.coefficients**2 @ size**2 < 4 * (released @ size**2)))
 
@@ -166,11 +159,11 @@ class Regression:
         around = (grid[max(best - 1, 0)], grid[min(best + 1, GRID_SIZE - 1)])
         found = minimize_scalar(self._validated, bounds=around, method="bounded")
         penalty = float(np.exp(found.x if found.fun < scores[best] else grid[best]))
-        if self.noise is None:
+        if (noise := self.moments.noise) is None:
             return penalty
         # the noise's squared spectral norm over the features' mean variance, at most that norm
-        bound = self.noise.bound[list(self.features)]
-        norm = float(2 * self.noise.deviation * np.max(bound) * np.linalg.norm(bound))
+        bound = noise.bound[self.features]
+        norm = float(2 * noise.deviation * np.max(bound) * np.linalg.norm(bound))
         return max(penalty, norm * min(1.0, norm * len(bound) / float(np.trace(self.gram))) * self.moments.count)
 
     def _validated(self, log_penalty: float) -> float:
@@ -185,13 +178,12 @@ class Regression:
         """Coefficients, and the mean squared error of each target."""
         coefficients = (inverse @ self.products[np.ix_(self.features, self.targets)]).T
         both = np.zeros((len(self.targets), len(self.products)))
-        both[:, list(self.features)] = -coefficients
-        both[np.arange(len(self.targets)), list(self.targets)] = 1.0
+        both[:, self.features], both[np.arange(len(both)), self.targets] = -coefficients, 1.0
         return coefficients, np.maximum(np.sum((both @ self.products) * both, axis=1), 0.0)
 
     def _inverse(self, penalty: float) -> tuple[Double, int]:
         """The inverse of gram + penalty, without directions that are as small as their rounding; and its rank."""
-        gram, rounding = self.gram, self.moments.rounding[list(self.features)]
+        gram, rounding = self.gram, self.moments.rounding[self.features]
         matrix = gram + penalty / self.moments.count * np.eye(len(gram))
         unit = np.sqrt(np.maximum(np.diag(matrix), 0.0))
         alive = np.flatnonzero(unit > 2 * rounding)
@@ -209,17 +201,17 @@ class Regression:
 
     def _explained(self, residuals: Double) -> Double:
         """R^2 as scikit-learn defines it: 1 or 0 for constant targets."""
-        variances, least = self.variances, (2 * self.moments.rounding[list(self.targets)]) ** 2
+        variances, least = self.variances, (2 * self.moments.rounding[self.targets]) ** 2
         constant = variances <= least
         explained = 1 - residuals / np.where(constant, 1.0, variances)
-        if self.noise is not None:
+        if self.moments.noise is not None:
             return np.where(constant, 0.0, np.clip(explained, 0.0, 1.0))
         return np.where(constant, np.where(residuals <= least, 1.0, 0.0), explained)
 
 
 EQUAL = "for errors of equal variance; a sketch that keeps rows gives standard errors for any"
 EQUAL_AND_NOISE = "for errors of equal variance; the noise of the release is in them"
-TOO_FEW_RECORDS = "some rows lie on the fit whatever their target is, as there are so few: learn from more"
+TOO_FEW_RECORDS = "there are so few rows that some have leverage 1, whatever their targets are: learn from more"
 
 
 @dataclass(eq=False, repr=False)
@@ -282,16 +274,13 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         n_targets : the last so many columns are the targets.
         targets : instead, the name of a target's column, or a list of names or positions.
         """
-        state = self._state_of(sketch)
-        operator: Any = sketch.operator
+        state, operator = self._state_of(sketch), cast("Any", sketch.operator)
         d = operator.n_features
-        if targets is None:
-            if d < 2:
-                raise ValueError("the sketch has one column, but a regression needs features and targets in it")
-            found = tuple(range(d - whole("n_targets", n_targets, most=d - 1), d))
-        else:
-            found = positions(targets, operator.columns, d)
-        return self._learn_targets(state, found)
+        if targets is not None:
+            return self._learn_targets(state, positions(targets, operator.columns, d))
+        if d < 2:
+            raise ValueError("the sketch has one column, but a regression needs features and targets in it")
+        return self._learn_targets(state, tuple(range(d - whole("n_targets", n_targets, most=d - 1), d)))
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> SecondMoments:  # noqa: ARG002
         return keeping_rows(second_moments(design_sample, self.bounds), design_sample)
@@ -300,23 +289,22 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         regression, table = self._regression(state), state.table
         fit = replace(self._solve(regression), flat=table.flat)
         fit = self._in_table_units(fit, table, centered=self.fit_intercept)
-        short = len(regression.features) - fit.rank
-        if regression.noise is not None and (short or regression.hidden_by_noise(fit)):
+        short, private = len(regression.features) - fit.rank, regression.moments.noise is not None
+        if private and (short or regression.hidden_by_noise(fit)):
             what = f"{short} of the features' {len(regression.features)} directions" if short else "the coefficients"
-            drawn = ", and coefficients along those are drawn towards 0" if short else ""
+            shrunk = ", and coefficients along those are shrunk towards 0" if short else ""
             warn_caller(
-                f"the noise of the private sketch hides {what}{drawn}: more records, fewer columns, tighter bounds or "
-                "a larger epsilon would help",
+                f"the noise of the private sketch hides {what}{shrunk}: use more records, fewer columns, tighter "
+                "bounds or a larger epsilon",
             )
-        elif regression.noise is None and short > _redundant(table, regression.moments) and not fit.penalty:
+        elif not private and short > _redundant(table, regression.moments) and not fit.penalty:
             warn_caller(
                 f"the features are singular: their rank is {fit.rank} of {len(regression.features)} (some columns are "
-                "constant, or determined by others); the smallest coefficients that fit are taken, with their standard "
-                f"errors. Consider {either('ridge regression', '--alpha gcv')}, or fewer columns",
+                "constant, or determined by others); of all solutions, the result is that with the smallest "
+                f"coefficients. Consider {either('ridge regression', '--alpha gcv')}, or fewer columns",
             )
-        self._say(
-            f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {counted(regression.moments.count, 'record')}"
-        )
+        records = counted(regression.moments.count, "record")
+        self._say(f"R^2 {float(np.mean(fit.r2)):.6g}, rank {fit.rank}, from {records}")
         return fit
 
     def _regression(self, state: FittedState) -> Regression:
@@ -324,7 +312,7 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         return Regression.of(moments, state.table.targets, intercept=bool(self.fit_intercept))
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:  # noqa: ARG002
-        fit, regression, more, premise = state.model, self._regression(state), 1.0, ""
+        found, regression, more, premise = state.model, self._regression(state), 1.0, ""
         if (sample := SampledRows.of(state.sketch)) is not None:
             own = self._solve(regression)
             coefficients, intercepts = regression.robust_errors(own, sample)
@@ -333,13 +321,13 @@ class SketchLinearRegression(NumberEstimator, ErrorBarredEstimator):
         elif regression.hidden:
             return ErrorBars(
                 withheld="the noise of the release hides directions of the features, and coefficients along those are "
-                "drawn towards 0: give more records, fewer columns, tighter bounds or a larger epsilon"
+                "shrunk towards 0: use more records, fewer columns, tighter bounds or a larger epsilon"
             )
         else:
-            found, more = fit, np.sqrt(heaviest_record(state.sketch))
+            more = np.sqrt(heaviest_record(state.sketch))
             premise = EQUAL if self.privacy_ is None else EQUAL_AND_NOISE
         each = {"coef_": more * found.standard_errors, "intercept_": more * found.intercept_errors}
-        errors = {name: np.asarray(error[0] if fit.flat else error) for name, error in each.items()}
+        errors = {name: np.asarray(error[0] if state.model.flat else error) for name, error in each.items()}
         known = all(np.all(np.isfinite(error)) for error in errors.values())
         return ErrorBars(errors, "" if known else TOO_FEW_RECORDS, premise)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,6 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
 
     components_ = model_attribute("components")
     mean_ = model_attribute("mean")
-    kind_of_components: ClassVar[str]
 
     @classmethod
     def parameters_of(cls, model: Any) -> Document:
@@ -58,17 +57,14 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
     def check_size(self, n_rows: int) -> None:
         least = max(2, math.ceil(self.n_components or 0))
         if n_rows < least:
-            kind = self.kind_of_components
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} have fewer {kind} components", f"give at least {least}")
+            raise InvalidValueError(f"{rows} are too few for these components", f"give at least {least}")
 
     def check_components(self, n_features: int) -> None:
         """Refuses more components than columns."""
         if self.n_components is not None and self.n_components > n_features:
-            raise InvalidValueError(
-                f"must be at most the number of columns, {n_features}",
-                parameter=Parameter("n_components", self.n_components),
-            )
+            given = Parameter("n_components", self.n_components)
+            raise InvalidValueError(f"must be at most the number of columns, {n_features}", parameter=given)
 
     @property
     def _n_features_out(self) -> int:
@@ -88,9 +84,8 @@ class LinearCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Error
         """Rows with these coordinates; with a schema, a data frame with the columns of the table."""
         found, rows = self.fitted_model(), check_array(X, dtype=np.float64)
         if rows.shape[1] != len(found.components):
-            raise ValueError(
-                f"the rows have {rows.shape[1]} coordinates, but there are {len(found.components)} components"
-            )
+            n, k = rows.shape[1], len(found.components)
+            raise ValueError(f"the rows have {n} coordinates, but there are {k} components")
         return decoded_table(np.asarray(rows * self._scale() @ found.mixing.T + found.mean), self.columns_)
 
 
@@ -98,7 +93,7 @@ MOST_ITERATIONS, MOST_GRADIENT_STEPS = 40, 30  # Gauss-Newton steps, and conjuga
 GRADIENT_TOLERANCE = 1e-2  # squared residual at which the gradient steps end, relative to that at their start
 COST_TOLERANCE = 1e-4  # A smaller relative decrease of the cost is not worth another iteration.
 EXACT_RESIDUAL = 1e-10  # relative to the squared measurements: float32 leaves as much
-SHORTEST_STEP = 1e-3
+STEP_LENGTHS = tuple(0.5**i for i in range(10))  # tried in turn until the cost falls
 
 
 def low_rank(
@@ -130,14 +125,12 @@ def low_rank(
         if before - cost <= COST_TOLERANCE * before or cost <= EXACT_RESIDUAL * float(z @ z):
             break
         du, shift = _step(omega, t, left)
-        length = 1.0
-        while length > SHORTEST_STEP:
+        for length in STEP_LENGTHS:
             new, moved = u + np.float32(length) * du, offset + length * shift
             _, left = _residual(omega, z, new, moved)
             if float(left @ left) < cost:
                 u, offset = new, moved
                 break
-            length /= 2
     return u.T.astype(np.float64) * np.sqrt(scale), offset * scale / d, scale * np.sqrt(cost / m)
 
 
@@ -210,13 +203,16 @@ class Subspace(FittedModel):
 
 
 def _exact(moments: Moments, wanted: float | None) -> Subspace:
-    """The directions of largest variance: all, so many, or as many as have a proportion < 1 of the variance."""
+    """The directions of largest variance: all, `wanted` of them, or those that explain a proportion `wanted` < 1."""
     total = float(np.trace(moments.covariance))
     if moments.noise is None and total <= np.sum(moments.rounding**2):
         raise ValueError(CONSTANT)
     values, vectors = np.linalg.eigh(moments.covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
-    k = len(values) if wanted is None else int(wanted) if wanted >= 1 else _explaining(wanted, values)
+    k = len(values) if wanted is None else int(wanted)
+    if wanted is not None and wanted < 1:  # how many of the largest variances sum to more than that
+        sums = np.cumsum(np.maximum(values, 0.0))
+        k = min(len(sums), int(np.searchsorted(sums, wanted * sums[-1], side="right")) + 1)
     components, variances, hidden = upright(vectors.T)[:k], np.maximum(values[:k], 0.0), 0
     if moments.noise is not None:
         edges = moments.noise.edges(components, moments.mean, np.ones(len(values)))
@@ -225,12 +221,6 @@ def _exact(moments: Moments, wanted: float | None) -> Subspace:
         components, variances = components[order], variances[order]
         total = max(total, float(np.sum(variances)), float(np.max(edges)))
     return Subspace(moments.mean, variances, components, total, 0.0, hidden)
-
-
-def _explaining(proportion: float, variances: Double) -> int:
-    """How many of the largest variances sum to more than a proportion of all."""
-    sums = np.cumsum(np.maximum(variances, 0.0))
-    return min(len(sums), int(np.searchsorted(sums, proportion * sums[-1], side="right")) + 1)
 
 
 def _floor(values: Double, k: int) -> float:
@@ -248,34 +238,6 @@ def _without_noise(values: Double, rest: float, edges: Double) -> tuple[Double, 
     above = away > edges
     undone = (away + np.sqrt(np.maximum(away**2 - edges**2, 0.0))) / 2
     return rest + np.where(above, undone, 0.0), above
-
-
-def subspace_errors(sketch: Sketch, found: Subspace, unbiased: float, rng: np.random.Generator) -> ErrorBars:
-    """Standard errors of components and of their variances times a factor."""
-    n_rows, sample = least_rows(sketch), SampledRows.of(sketch)
-    if part_of(sketch, SecondMoments) is not None:
-        moments = Moments.of(sketch, "PCA")
-        errors = ComponentErrors.of(moments, found.components, _slopes(moments, found), n_rows, sample)
-        return errors.error_bars(unbiased)
-    if sketch.ledger is not None:
-        return ErrorBars(withheld="private random projections do not determine them: sketch second moments")
-    squares, columns = _projections(sketch)
-    away, power = np.split(columns.mean, 2)
-    own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
-    if sample is not None and n_rows < columns.count:
-        own = np.sqrt(sample.variances(sample.rows - found.mean))
-    if found.residual > MOST_RESIDUAL:
-        few = f"{len(found.variances)} components do not explain the random projections"
-        return ErrorBars({"mean_": own}, f"{few}: ask for more of them, or sketch second moments")
-    quadratic: QuadraticFeatures = squares.operator
-    omega = quadratic.directions
-    values = squares.mean - ((found.mean - quadratic.middle) @ omega) ** 2
-    powers = (found.components @ omega) ** 2
-    floor = float(np.mean(values - found.variances @ powers) / np.mean(np.sum(omega**2, axis=0) - powers.sum(axis=0)))
-    floor = min(floor, float(np.min(found.variances)))
-    sizes = found.variances - floor
-    fit = CompressiveErrors(omega, found.components, sizes, floor, found.total, found.mean, own)
-    return fit.error_bars(sample, n_rows, unbiased, rng)
 
 
 def _slopes(moments: Moments, found: Subspace) -> Double:
@@ -297,15 +259,12 @@ def _projections(sketch: Sketch) -> tuple[Sketch, Sketch]:
 
 
 def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str], None] | None) -> Subspace:
-    """So many directions, from random projections."""
+    """As many directions as `wanted`, decoded from random projections."""
     squares, columns = _projections(sketch)
     if wanted is None or wanted < 1:
-        raise InvalidValueError(
-            "is required here", "random projections determine only a few components", parameter="n_components"
-        )
-    k = int(wanted)
-    quadratic: QuadraticFeatures = squares.operator
-    beside: ColumnMoments = columns.operator
+        reason = "random projections determine only a few components"
+        raise InvalidValueError("is required here", reason, parameter="n_components")
+    k, quadratic, beside = int(wanted), cast("Any", squares.operator), cast("Any", columns.operator)
     away, power = np.split(columns.mean, 2)
     ledger, m = squares.ledger, quadratic.n_directions
     if ledger is not None:
@@ -330,8 +289,8 @@ def _compressive(sketch: Sketch, wanted: float | None, progress: Callable[[str],
 
 def upright(rows: Double) -> Double:
     """Each row times 1 or -1, so that its largest coordinate is positive, as in scikit-learn."""
-    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
-    return np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
+    largest = np.take_along_axis(rows, np.argmax(np.abs(rows), axis=1, keepdims=True), axis=1)
+    return np.asarray(rows * np.where(largest < 0, -1.0, 1.0))
 
 
 MOST_EXACT_COLUMNS = 2000  # columns whose second moments, 16 megabytes, are kept whole
@@ -393,7 +352,6 @@ class SketchPCA(LinearCoordinates):
 
     model_type = Subspace
     residual_ = model_attribute("residual")
-    kind_of_components = "principal"
 
     def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
         return {"task": "moments"}
@@ -402,11 +360,8 @@ class SketchPCA(LinearCoordinates):
         truth("whiten", self.whiten)
         if isinstance(self.n_components, float):
             if not 0 < self.n_components < 1:
-                raise InvalidValueError(
-                    "must be a whole number, or a proportion of the variance between 0 and 1, "
-                    f"not {self.n_components!r}",
-                    parameter="n_components",
-                )
+                wanted = "a whole number, or a proportion of the variance between 0 and 1"
+                raise InvalidValueError(f"must be {wanted}, not {self.n_components!r}", parameter="n_components")
         else:
             super().check_parameters()
         if self.n_directions is not None:
@@ -448,7 +403,31 @@ class SketchPCA(LinearCoordinates):
         return found
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
-        return subspace_errors(state.sketch, state.model, self._unbiased(), rng)
+        sketch, found, unbiased = state.sketch, state.model, self._unbiased()
+        n_rows, sample = least_rows(sketch), SampledRows.of(sketch)
+        if part_of(sketch, SecondMoments) is not None:
+            moments = Moments.of(sketch, "PCA")
+            slopes = _slopes(moments, found)
+            return ComponentErrors.of(moments, found.components, slopes, n_rows, sample).error_bars(unbiased)
+        if sketch.ledger is not None:
+            return ErrorBars(withheld="they cannot be estimated from private random projections: sketch second moments")
+        squares, columns = _projections(sketch)
+        away, power = np.split(columns.mean, 2)
+        own = np.sqrt(np.maximum(power - away * away, 0.0) / n_rows)
+        if sample is not None and n_rows < columns.count:
+            own = np.sqrt(sample.variances(sample.rows - found.mean))
+        if found.residual > MOST_RESIDUAL:
+            few = f"{len(found.variances)} components do not explain the random projections"
+            return ErrorBars({"mean_": own}, f"{few}: ask for more of them, or sketch second moments")
+        quadratic: Any = squares.operator
+        omega = quadratic.directions
+        values = squares.mean - ((found.mean - quadratic.middle) @ omega) ** 2
+        powers = (found.components @ omega) ** 2
+        others = np.mean(np.sum(omega**2, axis=0) - powers.sum(axis=0))
+        floor = min(float(np.mean(values - found.variances @ powers) / others), float(np.min(found.variances)))
+        sizes = found.variances - floor
+        fit = CompressiveErrors(omega, found.components, sizes, floor, found.total, found.mean, own)
+        return fit.error_bars(sample, n_rows, unbiased, rng)
 
     def _scale(self) -> Double | float:
         return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps) if self.whiten else 1.0

@@ -31,7 +31,6 @@ from sketchlearn.inference.errors.mixtures import stable_errors
 from sketchlearn.inference.errors.values import ErrorBars
 from sketchlearn.inference.kmedians import start_from_rows
 from sketchlearn.inference.weighted_clusters import RowSample
-from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.sketch.sums import Sketch
 
 COARSE_ITERATIONS, FINE_ITERATIONS = 200, 60  # of a refinement
@@ -54,11 +53,7 @@ class Candidate(NamedTuple):
 
 
 def fit_stable(
-    problem: Problem,
-    decoder: Decoder,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
-    known: Mixture | None = None,
+    problem: Problem, decoder: Decoder, rng: np.random.Generator, progress: Progress | None, known: Mixture | None
 ) -> MixtureFit:
     """The mixture of k elliptical stable distributions, or of those with independent coordinates, that fits the sketch.
 
@@ -73,18 +68,17 @@ def fit_stable(
     problem = cleaned(problem, decoder, rng, progress)
     density, outcome = fit_density(problem, decoder, rng, progress)
     density = with_components(density, problem.n_components)
-    with one_blas_thread():
-        start = problem.in_own_units(SymmetricStable(), *merge_components(*density.parts(), problem.n_components))
-        # Tails are found as wide components: begin with narrow ones.
-        start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
-        found = [_searched(problem, start, rng, progress)]
-        if not found[0].explains and problem.target.n_features > 1:
-            found.append(_searched(problem, replace(found[0].mixture, model=IndependentStable()), rng, progress))
-        best = min(found if near is None else [*found, near], key=lambda candidate: candidate.misfit)
-        for _ in range(CLEANINGS if problem.target.harmonics else 0):
-            # The tails have harmonics, too, which Gaussians do not predict.
-            problem = given.without_harmonics(best.mixture)
-            best = _refined(problem, best.mixture)
+    start = problem.in_own_units(SymmetricStable(), *merge_components(*density.parts(), problem.n_components))
+    # Tails are found as wide components: begin with narrow ones.
+    start = replace(start, shapes=np.column_stack([np.minimum(start.shapes[:, :-1], 1.0), start.shapes[:, -1]]))
+    found = [_searched(problem, start, rng, progress)]
+    if not found[0].explains and problem.target.n_features > 1:
+        found.append(_searched(problem, replace(found[0].mixture, model=IndependentStable()), rng, progress))
+    best = min(found if near is None else [*found, near], key=lambda candidate: candidate.misfit)
+    for _ in range(CLEANINGS if problem.target.harmonics else 0):
+        # The tails have harmonics, too, which Gaussians do not predict.
+        problem = given.without_harmonics(best.mixture)
+        best = _refined(problem, best.mixture)
     return _in_data_units(problem, best, outcome)
 
 
@@ -93,8 +87,7 @@ def _near(problem: Problem, known: Mixture) -> Candidate:
     target = problem.target
     places = (known.locations - target.origin) / target.unit - problem.shift
     own = replace(known, locations=places, shapes=known.model.scaled(known.shapes, 1 / target.unit))
-    with one_blas_thread():
-        return _refined(problem.without_harmonics(own), own)
+    return _refined(problem.without_harmonics(own), own)
 
 
 def _in_data_units(problem: Problem, best: Candidate, outcome: Outcome) -> MixtureFit:
@@ -142,22 +135,6 @@ class FittedStableMixture(FittedMixture):
     scales: Double = model_array("k", "d")
     alphas: Double = model_array("k")
     coordinates: str = word(*DISTRIBUTIONS)
-
-    @classmethod
-    def of(cls, fit: MixtureFit) -> FittedStableMixture:
-        """The fitted mixture, in the units of the data."""
-        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
-        return cls(
-            weights=mixture.weights,
-            means=mixture.locations,
-            scales=np.sqrt(mixture.shapes[:, :-1]),
-            alphas=mixture.shapes[:, -1],
-            coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
-            fit_test=fit.test.figure,
-            fit_p_value=fit.test.p_value,
-            outcome=fit.outcome,
-            density=mixture,
-        )
 
     def restored_density(self) -> Mixture:
         shapes = np.column_stack([self.scales**2, self.alphas])
@@ -218,22 +195,32 @@ class SketchStableMixture(SketchMixture):
     def learn_from_sketch(
         self, sketch: Sketch, rng: np.random.Generator, sample: RowSample | None = None
     ) -> FittedStableMixture:
-        sample = self._sample(sketch, sample)
-        self._check_determined(sketch, sample, self.n_components)
-        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), self.n_components)
-        known = None
+        sample, k, known = self._sample(sketch, sample), self.n_components, None
+        self._check_determined(sketch, sample, k)
+        problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), k)
         if sample is not None:
             rows = sample.rows if sample.complete else calibrated(sketch, [sample.rows], rng)[0]
-            suggested = start_from_rows(rows.rows, rows.weights, self.n_components, rng)
-            known = suggested if len(suggested) == self.n_components else None
+            suggested = start_from_rows(rows.rows, rows.weights, k, rng)
+            known = suggested if len(suggested) == k else None
         fit = fit_stable(problem, decoder_from(self.decoder), rng, self._say if self.verbose else None, known)
         if not fit.test.passes:
             warn_caller(
-                f"the sketch does not look like one of {counted(self.n_components, 'stable distribution')} (fit test "
-                f"{in_digits(fit.test.figure, 3)}, about 1 if it did): try more components",
+                f"a mixture of {counted(k, 'stable distribution')} does not fit the sketch (fit test "
+                f"{in_digits(fit.test.figure, 3)}, about 1 for a good fit): try more components",
                 ConvergenceWarning,
             )
-        return FittedStableMixture.of(fit)
+        mixture = fit.mixture.some(largest_first(fit.mixture.weights))
+        return FittedStableMixture(
+            weights=mixture.weights,
+            means=mixture.locations,
+            scales=np.sqrt(mixture.shapes[:, :-1]),
+            alphas=mixture.shapes[:, -1],
+            coordinates="independent" if isinstance(mixture.model, IndependentStable) else "elliptical",
+            fit_test=fit.test.figure,
+            fit_p_value=fit.test.p_value,
+            outcome=fit.outcome,
+            density=mixture,
+        )
 
     def find_error_bars(self, state: FittedState, rng: np.random.Generator) -> ErrorBars:
         model = state.model

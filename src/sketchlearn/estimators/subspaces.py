@@ -102,7 +102,6 @@ class Forms:
 
 @cache
 def forms(d: int, degree: int) -> Forms:
-    """The forms of d columns and a degree."""
     return Forms(d, degree)
 
 
@@ -130,10 +129,6 @@ class FourthMoments:
     noise: Double  # (d, d)
     most: float  # the largest s for which y varies in all directions
 
-    @property
-    def d(self) -> int:
-        return len(self.second)
-
     @cached_property
     def per_noise(self) -> Double:
         """The derivative of the fourth moments by s, at 0."""
@@ -148,12 +143,16 @@ class FourthMoments:
         """The fourth moments of y."""
         return np.asarray(self.fourth - s * self.per_noise + s**2 * self.per_square)
 
+    def mean_squares(self, s: float) -> Double:
+        """Mean products of quadratic forms of y."""
+        return flattened(self.without(s), len(self.second))
+
     def noise_beneath(self, n_vanishing: int) -> float:
         """The s for which the smallest mean squares of quadratic forms, n_vanishing of them, are zero on average."""
         low, high = 0.0, self.most
-        for _ in range(BISECTIONS if n_vanishing else 0):
+        for _ in range(BISECTIONS):
             s = (low + high) / 2
-            left = np.linalg.eigvalsh(flattened(self.without(s), self.d))[:n_vanishing]
+            left = np.linalg.eigvalsh(self.mean_squares(s))[:n_vanishing]
             low, high = (s, high) if np.mean(left) > 0 else (low, s)
         return low
 
@@ -181,8 +180,8 @@ NEAR_SQUARED_SINES = 0.5  # Subspaces with a smaller sum of squared sines are ne
 
 def quadrics(moments: FourthMoments, noise: float, n_vanishing: int) -> tuple[Double, Double]:
     """Quadratic forms (n, d, d) that vanish on the subspaces, and the metric of the others."""
-    d = moments.d
-    values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
+    d = len(moments.second)
+    values, vectors = np.linalg.eigh(moments.mean_squares(noise))
     vanishing = [forms(d, 2).tensor(vector) for vector in vectors[:, :n_vanishing].T]
     rest = np.maximum(values[n_vanishing:], LEAST_MEAN_SQUARE_OF_STARTS * max(values[-1], 1.0))
     return np.reshape(vanishing, (n_vanishing, d, d)), (vectors[:, n_vanishing:] / np.sqrt(rest)).T
@@ -299,7 +298,7 @@ class Union:
     noise: Double  # (starts,), the variance of noise
     cost: Double  # (starts,), the squared residual
 
-    def only(self, which: NDArray[np.intp]) -> Union:
+    def only(self, which: list[int]) -> Union:
         return Union([basis[which] for basis in self.bases], self.noise[which], self.cost[which])
 
 
@@ -319,7 +318,7 @@ class SubspaceFit:
 
     def __init__(self, moments: FourthMoments, metric: Double | None = None) -> None:
         self._most_noise = moments.most
-        two, four = forms(moments.d, 2), forms(moments.d, 4)
+        two, four = (forms(len(moments.second), degree) for degree in (2, 4))
         metric = np.eye(len(four)) if metric is None else metric
         fourth, per_noise, per_square = metric @ moments.fourth, metric @ moments.per_noise, metric @ moments.per_square
         second, noise = two.vector(moments.second), two.vector(moments.noise)
@@ -346,11 +345,9 @@ class SubspaceFit:
             coefficients.append(each)
         return Linearised(np.concatenate(residuals, axis=1), np.concatenate(jacobians, axis=1), coefficients)
 
-    def descend(self, start: Union, n_steps: int) -> Union:
+    def descend(self, bases: list[Double], noise: Double, n_steps: int) -> Union:
         """Levenberg-Marquardt steps of all starts, each with its own damping."""
-        bases, noise = list(start.bases), start.noise
-        now = self.linearised(bases, noise)
-        residual, jacobian = now.residual, now.jacobian
+        residual, jacobian, _ = self.linearised(bases, noise)
         cost, damping = np.sum(residual**2, axis=1), np.full(len(noise), 1e-2)
         for _ in range(n_steps):
             hessian = np.swapaxes(jacobian, 1, 2) @ jacobian
@@ -359,15 +356,15 @@ class SubspaceFit:
             step = -np.linalg.solve(hessian + scale[:, None, None] * np.eye(hessian.shape[1]), slope)[..., 0]
             others = _moved(bases, step[:, :-1])
             other_noise = np.clip(noise + step[:, -1], 0.0, self._most_noise)
-            new = self.linearised(others, other_noise)
-            new_cost = np.sum(new.residual**2, axis=1)
+            new_residual, new_jacobian, _ = self.linearised(others, other_noise)
+            new_cost = np.sum(new_residual**2, axis=1)
             better = new_cost < cost
             still = better & (cost - new_cost < LEAST_GAIN * cost) | (damping > 1e5)
             chosen = better[:, None, None]
             bases = [np.where(chosen, other, basis) for other, basis in zip(others, bases, strict=True)]
             noise, cost = np.where(better, other_noise, noise), np.where(better, new_cost, cost)
-            residual = np.where(better[:, None], new.residual, residual)
-            jacobian = np.where(chosen, new.jacobian, jacobian)
+            residual = np.where(better[:, None], new_residual, residual)
+            jacobian = np.where(chosen, new_jacobian, jacobian)
             damping = np.clip(np.where(better, damping / 5, damping * 4), 1e-9, 1e6)
             if np.all(still):
                 break
@@ -395,8 +392,8 @@ def relative(moments: FourthMoments, noise: float) -> Double:
 
     Forms that vanish on the subspaces then count most, and subspaces with independent forms are orthogonal.
     """
-    d = moments.d
-    values, vectors = np.linalg.eigh(flattened(moments.without(noise), d))
+    d = len(moments.second)
+    values, vectors = np.linalg.eigh(moments.mean_squares(noise))
     inverse = (vectors / np.sqrt(np.maximum(values, LEAST_MEAN_SQUARE * max(values[-1], 1.0)))) @ vectors.T
     each = inverse @ flattened(np.eye(len(forms(d, 4))), d) @ inverse
     return np.asarray(np.linalg.qr(each.reshape(len(each), -1).T)[1])
@@ -454,17 +451,6 @@ class Subspaces(FittedModel):
             raise ValueError(f"subspaces must have at most {len(self.origin)} dimensions, as many as columns")
 
 
-def union_of_subspaces(
-    sketch: Sketch, dimensions: Sequence[int], rng: np.random.Generator, progress: Callable[[str], None] | None = None
-) -> Subspaces:
-    """Subspaces of given dimensions, from a sketch of `VeroneseMoments`."""
-    problem = _Problem(needed_part(sketch, Ability.SUBSPACES, "a model of subspaces"), dimensions)
-    rounds = [problem.search(rng)]
-    while not problem.settled(rounds, progress) and len(rounds) < MOST_ROUNDS:
-        rounds.append(problem.search(rng, loose=True))
-    return problem.result(rounds)
-
-
 def identifiable(dimensions: Sequence[int], d: int) -> bool:
     """Whether fourth moments change with every small move of subspaces in general position.
 
@@ -490,7 +476,7 @@ class _Problem:
         second, _ = operator.split(sketch.mean)
         values, vectors = np.linalg.eigh(second)
         if values[-1] <= 0:
-            raise ValueError("all rows are at the center: there are no directions of which to find subspaces")
+            raise ValueError("all rows are at the center: there are no directions in which to find subspaces")
         self.rank = min(operator.n_features, sum(dimensions))  # no more directions are spanned
         kept = np.maximum(values[-self.rank :], LEAST_RELATIVE_VARIANCE * values[-1])
         self.to_unit = (vectors[:, -self.rank :] / np.sqrt(kept)).T
@@ -512,26 +498,33 @@ class _Problem:
         second, fourth = self.operator.split(mean)
         return turned(second, self.to_unit), forms(self.rank, 4).vector(turned(fourth, self.to_unit))
 
+    def solve(self, rng: np.random.Generator, progress: Callable[[str], None] | None) -> Subspaces:
+        """The subspaces, after as many rounds of search as are needed."""
+        rounds = [self.search(rng)]
+        while not self.settled(rounds, progress) and len(rounds) < MOST_ROUNDS:
+            rounds.append(self.search(rng, loose=True))
+        return self.result(rounds)
+
     def search(self, rng: np.random.Generator, *, loose: bool = False) -> list[_Candidate]:
         """The best of several starts, unlike each other."""
         more = LATER_STARTS_FACTOR if loose else 1
         bases = starts(*self.quadrics, self.dimensions, more * STARTS, rng, loose=loose or not self.independent)
-        n = len(bases[0])
-        found = self.coarse.descend(Union(bases, np.full(n, self.noise), np.zeros(n)), FIRST_STEPS)
-        found = self.coarse.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
-        found = self.fit.descend(found.only(self._finalists(found, more * FINALISTS)), STEPS)
-        return [self._candidate(found.only(np.array([i])), rng) for i in range(len(found.cost))]
+        found = self.coarse.descend(bases, np.full(len(bases[0]), self.noise), FIRST_STEPS)
+        for fit in (self.coarse, self.fit):
+            found = fit.descend(*self._finalists(found, more * FINALISTS), STEPS)
+        return [self._candidate(found.only([i]), rng) for i in range(len(found.cost))]
 
-    def _finalists(self, found: Union, n: int) -> NDArray[np.intp]:
-        """The lowest costs, of subspaces that are not alike."""
+    def _finalists(self, found: Union, n: int) -> tuple[list[Double], Double]:
+        """Subspaces and noise of the lowest costs, without subspaces that are alike."""
         of_one_dimension = ([b for b in found.bases if b.shape[2] == p] for p in sorted(set(self.dimensions)))
         projections = [sum(basis @ np.swapaxes(basis, 1, 2) for basis in bases) for bases in of_one_dimension]
         both = np.concatenate(projections, axis=1)
-        chosen: list[np.intp] = []
-        for i in np.argsort(found.cost, kind="stable"):
+        chosen: list[int] = []
+        for i in np.argsort(found.cost, kind="stable").tolist():
             if all(np.linalg.norm(both[i] - both[j]) > LEAST_DISTANCE for j in chosen):
                 chosen.append(i)
-        return np.array(chosen[:n])
+        best = found.only(chosen[:n])
+        return best.bases, best.noise
 
     def settled(self, rounds: list[list[_Candidate]], progress: Callable[[str], None] | None) -> bool:
         """Whether the search can end."""
@@ -541,8 +534,8 @@ class _Problem:
         agree = sum(cost <= EQUAL_COST_RATIO * min(lowest) for cost in lowest) >= AGREEING_ROUNDS
         one_dimension = len(set(self.dimensions)) == 1  # other sets of lines and planes may have the very same moments
         round_enough = one_dimension or best.roundness >= LEAST_ROUNDNESS
-        found = best.misfit <= (ACCEPTABLE_MISFIT if agree else GOOD_MISFIT) and round_enough
-        return found or len(self.dimensions) == 1 or not self.identified
+        good = best.misfit <= (ACCEPTABLE_MISFIT if agree else GOOD_MISFIT) and round_enough
+        return good or len(self.dimensions) == 1 or not self.identified
 
     def _candidate(self, union: Union, rng: np.random.Generator) -> _Candidate:
         at = self.fit.linearised(union.bases, union.noise)
@@ -749,16 +742,13 @@ class SketchSubspaces(NearestClusters):
         given = self.n_dimensions
         several = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] * k
         if len(several) != k:
-            raise InvalidValueError(
-                f"must be one number or {k}, as many as {Parameter('n_clusters')}, not {shortened(given)}",
-                parameter="n_dimensions",
-            )
+            wanted = f"one number or {k}, as many as {Parameter('n_clusters')}"
+            raise InvalidValueError(f"must be {wanted}, not {shortened(given)}", parameter="n_dimensions")
         return [whole("n_dimensions", p) for p in several]
 
     def _checked_dimensions(self, n_features: int) -> list[int]:
-        dimensions = self._dimensions()
-        if max(dimensions) > n_features:
-            given = Parameter("n_dimensions", max(dimensions))
+        if (most := max(dimensions := self._dimensions())) > n_features:
+            given = Parameter("n_dimensions", most)
             raise InvalidValueError(f"must be at most the number of columns, {n_features}", "", given)
         return dimensions
 
@@ -766,7 +756,7 @@ class SketchSubspaces(NearestClusters):
         least = max(2, sum(self._dimensions()))
         if n_rows < least:
             rows = either(f"n_samples={n_rows} rows", f"{n_rows} records")
-            raise InvalidValueError(f"{rows} span fewer subspaces", f"give at least {least}")
+            raise InvalidValueError(f"{rows} are too few for these subspaces", f"give at least {least}")
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> VeroneseMoments:  # noqa: ARG002
         self._checked_dimensions(design_sample.rows.shape[1])
@@ -775,7 +765,8 @@ class SketchSubspaces(NearestClusters):
     def learn_from_sketch(self, sketch: Sketch, rng: np.random.Generator) -> Subspaces:
         operator: Any = sketch.operator
         dimensions = self._checked_dimensions(operator.n_features)
-        found = union_of_subspaces(sketch, dimensions, rng, self._say if self.verbose else None)
+        problem = _Problem(needed_part(sketch, Ability.SUBSPACES, "a model of subspaces"), dimensions)
+        found = problem.solve(rng, self._say if self.verbose else None)
         if not found.identified:
             warn_caller(
                 f"fourth moments of {len(found.origin)} columns do not determine {len(dimensions)} subspaces of "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import counted, printable
@@ -112,16 +113,17 @@ def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = 
         common = density_of(pooled, rng)
         noise = Noise.of(pooled, common, rng)
         densities = [_nearby(sketch, common) for sketch in (a, b)]
-    (mean_a, total_a), (mean_b, total_b) = map(moments, densities)
-    mean, total = moments(common)
-    difference = _difference(mean_b - mean_a, total_b - total_a, total)
-    view = view_of(total, mean, difference, operator.column_names)
+    (mean_a, total_a), (mean_b, total_b), (mean, total) = map(moments, (*densities, common))
+    units = np.sqrt(np.maximum(np.diag(total), 1e-300))
+    shift, change = mean_b - mean_a, (total_b - total_a) / np.outer(units, units)
+    # large along directions in which means or covariances differ, in standardized columns
+    difference = np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    draw_change(left, view, common, densities)
-    _draw_distances(right, a, b, noise, np.sqrt(np.maximum(np.diag(total), 1e-300)))
-    chance = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
+    draw_change(left, view_of(total, mean, difference, operator.column_names), common, densities)
+    _draw_distances(right, a, b, noise, units)
+    p_value = "p < 1e-5" if drift.p_value < 1e-5 else f"p = {drift.p_value:.2g}"
     verdict = "The two sketches differ" if drift.differ else "No significant difference"
-    figure.suptitle(f"{verdict} ({chance}; {drift.n_a:,} and {drift.n_b:,} records)")
+    figure.suptitle(f"{verdict} ({p_value}; {drift.n_a:,} and {drift.n_b:,} records)")
     return _saved(figure, path)
 
 
@@ -159,8 +161,8 @@ def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = No
     axes.plot(at, [surprise[step] for step in at], "D", color=ORANGE, markersize=7, label="alarms")
     for change in alarms:
         axes.axvspan((change.since or 0) - 0.5, change.step + 0.5, color=ORANGE, alpha=0.12, linewidth=0)
-    found = "1 change" if len(alarms) == 1 else f"{len(alarms)} changes"
-    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=f"{found} in {len(changes)} sketches")
+    title = f"{counted(len(alarms), 'change')} in {len(changes)} sketches"
+    axes.set(xlabel="step", ylabel="-log10 of the p-value", title=title)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(**LEGEND)
     return _saved(figure, path)
@@ -210,7 +212,7 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
         return density, Parts(centers, weights, covariances, "component")
     name = type(estimator).__name__
     if not isinstance(estimator, SketchEstimator):
-        raise TypeError(f"a picture needs a sketched estimator, such as a SketchKMeans, or none, not {name}")
+        raise TypeError(f"estimator must be a fitted estimator, such as a SketchKMeans, or None, not {name}")
     if estimator.sketch_.operator.n_features != sketch.operator.n_features:
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
     model: Any = estimator.fitted_model()
@@ -225,9 +227,10 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
 def _around(centers: Double, density: Mixture) -> Double:
     """The covariance of each cluster: of those components of the density that are nearest to its center."""
     nearest = np.argmin(np.sum((density.locations[:, None] - centers) ** 2, axis=2), axis=1)
-    d = centers.shape[1]
-    owners = [nearest == center for center in range(len(centers))]
-    return np.stack([moments(density.some(own))[1] if np.any(own) else np.zeros((d, d)) for own in owners])
+    covariances = np.zeros((*centers.shape, centers.shape[1]))
+    for center in np.unique(nearest):
+        covariances[center] = moments(density.some(nearest == center))[1]
+    return covariances
 
 
 def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
@@ -239,32 +242,23 @@ def _nearby(sketch: Sketch, common: Mixture) -> Mixture:
     return problem.in_data_units(found.heavy())
 
 
-def _difference(shift: Double, change: Double, total: Double) -> Double:
-    """A matrix that is large along directions in which means or covariances differ, in standardized columns."""
-    units = np.sqrt(np.maximum(np.diag(total), 1e-300))
-    change = change / np.outer(units, units)
-    return np.asarray(np.outer(shift, shift) + 0.5 * (change @ change) * np.outer(units, units))
-
-
 def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Double) -> None:
     operator = fourier_part(a)[1]
     lengths = np.linalg.norm(operator.frequencies * spread[:, None], axis=0)
     order = np.argsort(lengths)
     lengths, away = lengths[order], np.abs(a.mean - b.mean)[order]
-    together = effective_count(a, b)
     # the square of a complex value, of two parts of equal variance, has an exponential distribution
     factor = -np.log(1 - BAND_SHARE) if operator.wave.complex else BAND_FACTOR_REAL
     released = noise.parts * (Released.of(a) + Released.of(b)).variances
-    band = np.sqrt(factor * _smooth(noise.variances[order] / together + released[order]))
-    beyond = away > band
-    axes.fill_between(
-        lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=f"{BAND_SHARE:.0%} of sampling errors"
-    )
+    variances = noise.variances[order] / effective_count(a, b) + released[order]
+    width = 2 * max(1, len(order) // 20) + 1  # of running means, for a smooth edge
+    band = np.sqrt(factor * uniform_filter1d(variances, width, mode="nearest"))
+    beyond, label = away > band, f"{BAND_SHARE:.0%} of sampling errors"
+    axes.fill_between(lengths, 0, band, color=BLUE, alpha=0.15, linewidth=0, label=label)
     axes.plot(lengths[~beyond], away[~beyond], "o", color=BLUE, markersize=3.5, alpha=0.7, label="frequencies within")
     axes.plot(lengths[beyond], away[beyond], "D", color=ORANGE, markersize=4, label="frequencies beyond")
     axes.set(xlabel="length of the frequency, radians per standard deviation", xscale="log")
-    highest = max(float(away.max()), float(band.max()), 1e-12)
-    axes.set(ylabel="|z of the first - z of the second|", ylim=(0, 1.08 * highest))
+    axes.set(ylabel="|z of the first - z of the second|", ylim=(0, 1.08 * max(away.max(), band.max(), 1e-12)))
     ticker = required("matplotlib.ticker", "plot")
     axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -273,17 +267,10 @@ def _draw_distances(axes: Any, a: Sketch, b: Sketch, noise: Noise, spread: Doubl
     axes.legend(**LEGEND)
 
 
-def _smooth(values: Double) -> Double:
-    """Running means, for a smooth edge of the band."""
-    half = max(1, len(values) // 20)
-    padded = np.pad(values, half, mode="edge")
-    return np.convolve(padded, np.full(2 * half + 1, 1 / (2 * half + 1)), mode="valid")
-
-
 def _figure(path: str | os.PathLike[str] | None, width: float, height: float) -> Any:
     """A new figure, unknown to pyplot, to be saved at a path."""
     if path is not None and Path(path).suffix.lower().lstrip(".") not in FORMATS:
-        raise ValueError(f"{os.fspath(path)!r} does not end like a picture: use one of .{', .'.join(FORMATS)}")
+        raise ValueError(f"{os.fspath(path)!r} is not a picture's name: end it in .{', .'.join(FORMATS)}")
     return required("matplotlib.figure", "plot").Figure(figsize=(width, height), layout="constrained")
 
 

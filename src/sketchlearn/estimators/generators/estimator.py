@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,6 @@ MOST_CLASSES = 2**16
 MOST_STEPS = 2**63 - 1
 TYPE = "generator"
 LIFT = "lift:"  # precedes the names of arrays that are not weights of the network
-Estimator = TypeVar("Estimator", bound=Any)
 
 
 def _read_labels(name: str, form: Any, known: Known) -> tuple[Any, ...] | None:  # noqa: ARG001
@@ -88,7 +87,7 @@ class Generation(FittedModel):
         """The network's weights and the numbers of the lift, as torch has them."""
         from torch import from_numpy
 
-        lift = {} if self.lift is None else self.lift.arrays()
+        lift = {} if self.lift is None else vars(self.lift)
         weights = {name: value.detach().contiguous() for name, value in self.network.state_dict().items()}
         return weights | {LIFT + name: from_numpy(np.ascontiguousarray(value)) for name, value in lift.items()}
 
@@ -100,7 +99,7 @@ class Generation(FittedModel):
 
         noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
         place = self.means[which], self.deviations[which]
-        made = made_rows(self.network, place, self.n_latent, which, len(self.means), n_rows, noise)
+        made = made_rows(self.network, place, (self.n_latent, which, len(self.means)), n_rows, noise)
         return made if self.lift is None else self.lift.rows(which, made, rng)
 
     def __eq__(self, other: object) -> bool:
@@ -110,38 +109,6 @@ class Generation(FittedModel):
         return own.keys() == others.keys() and all(own[key].equal(others[key]) for key in own)
 
     __hash__ = None
-
-
-def to_bytes(fitted: Generation, known: Document, own_network: bool) -> bytes:
-    """A fitted generator as the bytes of a file; `known` is what every model file says."""
-    from safetensors.torch import save
-
-    content = known | fitted.to_fields() | {"type": TYPE, "own_network": own_network}
-    data: bytes = save(fitted.tensors(), metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
-    return data
-
-
-@loading()
-def restore(estimator: Estimator, data: bytes) -> Estimator:
-    """The estimator with what a file says, its network filled with the file's weights."""
-    required("torch", "torch")
-    from safetensors import SafetensorError
-
-    header = Header.of(data)
-    document = from_document(header.entry, MODEL, MODEL_VERSION)
-    if document.get("own_network") is not False and estimator.network is None:
-        remedy = either("give SketchGenerator(network).load_weights(path)", "use it in Python")
-        raise FormatError("its network is its maker's own", remedy)
-    try:
-        made = _filled(estimator.network, document, data, header.shapes)
-        return estimator.with_model(made, document)
-    except FormatError:
-        raise
-    except SafetensorError:
-        raise FormatError("not a generator's file, or a damaged one") from None
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise FormatError(f"not a generator that this version can use: {said}") from None
 
 
 def _filled(network: Any, document: Document, data: bytes, shapes: dict[str, tuple[int, ...]]) -> Generation:
@@ -158,7 +125,7 @@ def _filled(network: Any, document: Document, data: bytes, shapes: dict[str, tup
     k, p = made.means.shape
     lifting = {name.removeprefix(LIFT): shape for name, shape in shapes.items() if name.startswith(LIFT)}
     if p != (Lift.checked_places(lifting, k, d) if lifting else d):
-        raise ValueError("its means are not those of the columns that its network makes")
+        raise ValueError("its means and the columns that its network generates differ in number")
     own = {name: shape for name, shape in shapes.items() if not name.startswith(LIFT)}
     if network is None:
         network = bare_network(made.n_latent, k, p, own)
@@ -198,17 +165,14 @@ class SketchGenerator(LabelledEstimator):
     max_iter : largest number of training steps; training ends earlier once the residual is that of noise.
     batch_size : rows generated in each step, of all classes together.
     features : `skl.features.Fourier`. By default the sketch has 400 frequencies and 100 per column, or per direction.
-        Its `n_directions`: above 64 columns, the network generates coordinates in so many principal directions of a
+        Its `n_directions`: above 64 columns, the network generates coordinates in this many principal directions of a
         sample; "auto" means 16. Coordinates in further directions, up to 64 in all, are Gaussian given these, and the
         rest of each column is noise, with the means and variances of all rows. `network_`, `residual_` and `misfit_`
         are then those of the network's directions alone. None means a network of all columns; so do a schema and a
         network of your own, unless a number is given.
     random_state : seed of the operator, of the network and of `sample`.
-    n_jobs : threads for sketching; None means all cores. Training uses torch's threads.
-    device : where rows are sketched, as in `SketchKMeans`; in directions, on the processor. Training uses torch's
-        device.
-    verbose : 1 shows progress on standard error.
-    schema : as in `SketchKMeans`; generated rows have the columns of the table.
+    n_jobs, device, verbose, schema : as in `SketchKMeans`. In directions, rows are sketched on the processor. Training
+        uses torch's threads and device. Generated rows have the columns of the table.
 
     Attributes
     ----------
@@ -248,12 +212,38 @@ class SketchGenerator(LabelledEstimator):
 
     def model_bytes(self, task: str) -> bytes:  # noqa: ARG002
         """A model file: safetensors, as a network's weights are too many for JSON."""
-        return to_bytes(self.fitted_model(), self.model_facts(), self.network is not None)
+        from safetensors.torch import save
+
+        own, fitted = {"type": TYPE, "own_network": self.network is not None}, self.fitted_model()
+        content = self.model_facts() | fitted.to_fields() | own
+        data: bytes = save(fitted.tensors(), metadata={ENTRY: to_document(MODEL, MODEL_VERSION, content).decode()})
+        return data
 
     @classmethod
     def from_model_bytes(cls, data: bytes) -> Self:
         """The generator in a file."""
-        return restore(cls(), data)
+        return cls()._restored(data)
+
+    @loading()
+    def _restored(self, data: bytes) -> Self:
+        """The estimator with what a file says, its network filled with the file's weights."""
+        required("torch", "torch")
+        from safetensors import SafetensorError
+
+        header = Header.of(data)
+        document = from_document(header.entry, MODEL, MODEL_VERSION)
+        if document.get("own_network") is not False and self.network is None:
+            remedy = either("give SketchGenerator(network).load_weights(path)", "use it in Python")
+            raise FormatError("its network is a custom one, which the file does not hold", remedy)
+        try:
+            return self.with_model(_filled(self.network, document, data, header.shapes), document)
+        except FormatError:
+            raise
+        except SafetensorError:
+            raise FormatError("not a generator's file, or a damaged one") from None
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
+            said = f"it has no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+            raise FormatError(f"not a generator that this version can use: {said}") from None
 
     def with_model(self, model: Generation, facts: Document) -> Self:
         super().with_model(model, facts)
@@ -263,8 +253,8 @@ class SketchGenerator(LabelledEstimator):
 
     def _incoming(self, X: Any, y: Any, before: SketchedTable | None, classes: Any = None) -> IncomingRows:
         if before is not None and bool(before.targets) != (y is not None):
-            said = "" if before.targets else "no "
-            raise ValueError(f"the rows so far have {said}labels: go on that way, or fit anew")
+            said, remedy = ("", "give y") if before.targets else ("no ", "leave out y")
+            raise ValueError(f"the earlier rows have {said}labels: {remedy}, or start again with fit")
         return self._plain_rows(X, before) if y is None else super()._incoming(X, y, before, classes)
 
     def _check_engine(self, y: Any) -> None:
@@ -296,19 +286,14 @@ class SketchGenerator(LabelledEstimator):
             raise TypeError(f"network must be a torch.nn.Module or None, not {shortened(self.network)}")
 
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
-        labels = design_sample.targets
+        labels, features = design_sample.targets, self.features or Fourier()
         rows, columns = np.delete(design_sample.rows, labels, axis=1), columns_without(design_sample.columns, labels)
-        features = self.features or Fourier()
         directions = directions_for(columns, features.n_directions)
         if self.network is not None and directions == AUTO:
             directions = None  # such a network makes all columns
-        operator = design(
-            rows,
-            task="generator",
-            representative=design_sample.representative,
-            features=replace(features, n_directions=directions),
-            seed=int(rng.integers(2**31)),
-        )
+        features, seed = replace(features, n_directions=directions), int(rng.integers(2**31))
+        all_over = design_sample.representative
+        operator = design(rows, task="generator", representative=all_over, features=features, seed=seed)
         return operator.with_columns(columns)
 
     def _learned(self, state: FittedState, rng: np.random.Generator) -> Any:
@@ -324,17 +309,8 @@ class SketchGenerator(LabelledEstimator):
         n_latent = self.n_latent or d + EXTRA_LATENT_DIMENSIONS
         network = first_network(seen, n_latent, rng, self._say) if self.network is None else self.network
         counts = np.array([float(part.count) for part in sketches])
-        found = match(
-            seen,
-            labels,
-            counts / counts.sum(),
-            network,
-            n_latent,
-            batch=self.batch_size,
-            steps=self.max_iter,
-            rng=rng,
-            say=self._say,
-        )
+        training: dict[str, Any] = {"batch": self.batch_size, "steps": self.max_iter, "rng": rng, "say": self._say}
+        found = match(seen, labels, counts / counts.sum(), network, n_latent, **training)
         if found.residual**2 > DOUBTFUL_SQUARED_RESIDUAL and found.misfit > DOUBTFUL_TIMES_NOISE:
             warn_caller(
                 f"about {1 / found.residual**2:.0f} rows suffice to distinguish generated rows from data (residual "
@@ -342,8 +318,7 @@ class SketchGenerator(LabelledEstimator):
                 f"a larger {Parameter('max_iter')} or network",
                 ConvergenceWarning,
             )
-        lift = Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng))
-        return replace(found, lift=lift)
+        return replace(found, lift=Lift.of(sketches, lambda which: found.rows(which, ROWS_TO_LIFT, rng)))
 
     def sample(self, n_samples: int = 1, y: Any = None) -> Any:
         """Random rows; with a schema, a data frame with the columns of the table, or an Arrow table without pandas.
@@ -364,29 +339,28 @@ class SketchGenerator(LabelledEstimator):
     def load_weights(self, path: str | os.PathLike[str]) -> Self:
         """Reads a file of `skl.save` into a `network` of the same kind: the architecture is not in the file."""
         self.check_parameters()
-        return restore(self, bytes_of(path))
+        return self._restored(bytes_of(path))
 
     @property
     def loss_curve_(self) -> list[float]:
         return self.fitted_model().curve.tolist()
 
-    def _labelled(self) -> bool:
-        """Whether rows came with labels."""
+    def _check_labelled(self, instead: str) -> None:
+        """Refuses attributes of classes where rows came without labels."""
         check_is_fitted(self, "n_features_in_")
         state = self._state
         assert state is not None
-        return bool(state.table.targets) if state.has_rows else state.model.labels is not None
+        if not (state.table.targets if state.has_rows else state.model.labels is not None):
+            raise AttributeError(f"the rows were fitted without labels: {instead}")
 
     @property
     def classes_(self) -> NDArray[Any]:
-        if not self._labelled():
-            raise AttributeError("the rows were fitted without labels: there are no classes_")
+        self._check_labelled("there are no classes_")
         return super().classes_
 
     @property
     def sketches_(self) -> dict[Any, Sketch]:
-        if not self._labelled():
-            raise AttributeError("the rows were fitted without labels: there is one sketch_")
+        self._check_labelled("there is one sketch_")
         return super().sketches_
 
     def __sklearn_tags__(self) -> Tags:
@@ -402,8 +376,7 @@ def _parts(state: FittedState) -> tuple[tuple[Any, ...] | None, list[Sketch]]:
     parts = {state.table.label_of(code): part for code, part in state.sketch.sketches.items() if part.units}
     if not parts:
         raise ValueError("the sketches are empty: add records before learning from them")
-    labels = tuple(sorted(parts))
-    return labels, [parts[label] for label in labels]
+    return tuple(sorted(parts)), [parts[label] for label in sorted(parts)]
 
 
 def _which(fitted: Generation, n: int, y: Any, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -414,7 +387,6 @@ def _which(fitted: Generation, n: int, y: Any, rng: np.random.Generator) -> NDAr
         raise ValueError("the rows were fitted without labels: sample them without y")
     known = {label: i for i, label in enumerate(fitted.labels)}
     wanted = np.broadcast_to(np.asarray(y), (n,)).tolist()
-    for label in wanted:
-        if label not in known:
-            raise ValueError(f"there are no rows with the label {shortened(label)}")
+    if unknown := [label for label in wanted if label not in known]:
+        raise ValueError(f"there are no rows with the label {shortened(unknown[0])}")
     return np.array([known[label] for label in wanted])

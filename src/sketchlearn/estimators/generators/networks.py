@@ -80,9 +80,8 @@ def mixture_first(n_latent: int, mixtures: Sequence[Mixture], seed: int) -> Any:
             network.means[i, :n] = torch.from_numpy(mixture.locations)
             network.deviations[i, :n] = torch.from_numpy(np.sqrt(mixture.variances()))
             network.means[i, n:], network.deviations[i, n:] = 0.0, 1.0  # of weight 0
-        last = network.mending[-1]
-        last.weight.zero_()
-        last.bias.zero_()
+        for parameter in network.mending[-1].parameters():
+            parameter.zero_()
     return network
 
 
@@ -121,10 +120,9 @@ def check_weights(network: Any, shapes: dict[str, tuple[int, ...]], which: str) 
 
 
 def _perceptron(inputs: int, n_features: int) -> Any:
-    layers: list[Any] = []
-    for one, other in itertools.pairwise([inputs, *[WIDTH] * DEPTH]):
-        layers += [torch.nn.Linear(one, other), torch.nn.SiLU()]
-    return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, n_features))
+    sizes = itertools.pairwise([inputs, *[WIDTH] * DEPTH])
+    hidden = [layer for pair in sizes for layer in (torch.nn.Linear(*pair), torch.nn.SiLU())]
+    return torch.nn.Sequential(*hidden, torch.nn.Linear(WIDTH, n_features))
 
 
 START_COMPONENTS = 20  # of the initial mixture, and several times as many if it needs them
@@ -267,9 +265,10 @@ def match(
         optimizer.step()
         averaged.update_parameters(network)
         if step % CHECK_STEPS == 0 or step == steps:
-            each = enumerate(goals)
-            drawn = (made_rows(averaged.module, goal.place, n_latent, i, k, CHECK_ROWS, noise) for i, goal in each)
-            looks = [goal.look(rows) for goal, rows in zip(goals, drawn, strict=True)]
+            looks = [
+                goal.look(made_rows(averaged.module, goal.place, (n_latent, which, k), CHECK_ROWS, noise))
+                for which, goal in enumerate(goals)
+            ]
             cost, floor = (max(float(np.mean(column)), 0.0) for column in zip(*looks, strict=True))
             if not math.isfinite(cost):
                 raise FloatingPointError("the network gives rows that are not finite: rescale it or its last layer")
@@ -300,20 +299,13 @@ def _inputs(n_rows: int, n_latent: int, which: int, n_classes: int, noise: torch
 
 
 def made_rows(
-    network: Any,
-    place: tuple[Double, Double],
-    n_latent: int,
-    which: int,
-    n_classes: int,
-    n_rows: int,
-    noise: torch.Generator,
+    network: Any, place: tuple[Double, Double], inputs: tuple[int, int, int], n_rows: int, noise: torch.Generator
 ) -> Double:
-    """Rows that a network makes of a class with this mean and these deviations."""
+    """Rows of a class with this mean and these deviations; `inputs` are n_latent, the class and their number."""
     mean, deviations = place
     made = np.empty((n_rows, len(mean)))
     for some in gen_batches(n_rows, BLOCK_ROWS):
-        inputs = _inputs(some.stop - some.start, n_latent, which, n_classes, noise)
-        made[some] = network(inputs).detach().double().numpy()
+        made[some] = network(_inputs(some.stop - some.start, *inputs, noise)).detach().double().numpy()
     return mean + deviations * made
 
 
@@ -324,6 +316,4 @@ def _check(network: Any, n_inputs: int, n_columns: int) -> None:
     except RuntimeError as error:
         raise ValueError(f"the network must take rows of {n_inputs} numbers (n_latent, classes): {error}") from None
     if shape != (2, n_columns):
-        raise ValueError(
-            f"the network must give rows of {n_columns} columns, but for 2 rows its output has shape {shape}"
-        )
+        raise ValueError(f"the network must give rows of {n_columns} columns, but for 2 rows it gives shape {shape}")

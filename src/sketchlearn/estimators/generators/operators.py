@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -42,7 +42,8 @@ MORE_DIRECTIONS = 64  # in all: coordinates in the others are Gaussian, given th
 def waves_in_bounds(low: Double, high: Double, n_frequencies: int | None, wave: Wave, seed: int) -> FourierFeatures:
     """Frequencies for rows within bounds."""
     reach = (high - low) / 2
-    return _waves((low + high) / 2, reach, reach / 16, DETAIL_IN_BOUNDS, n_frequencies, wave, seed, None)
+    law = _lengths(DETAIL_IN_BOUNDS, reach, reach / 16)
+    return _waves(law, (low + high) / 2, n_frequencies, wave, seed, None)
 
 
 def on_sample(
@@ -80,28 +81,25 @@ def _units(seen: SomeDirections, places: DesignSample, units: Double) -> Double:
 def _waves_on_sample(
     sampled: DesignSample, n_frequencies: int | None, wave: Wave, seed: int, units: Double
 ) -> FourierFeatures:
-    rows, (coarse, fine) = sampled.rows, DETAIL
+    coarse, fine = DETAIL
     if not sampled.representative:
         coarse /= laws.STREAM_SPREAD_FACTOR
-    return _waves(rows.mean(axis=0), units, units, (coarse, fine), n_frequencies, wave, seed, sampled.columns)
+    law = _lengths((coarse, fine), units, units)
+    return _waves(law, sampled.rows.mean(axis=0), n_frequencies, wave, seed, sampled.columns)
+
+
+def _lengths(detail: tuple[float, float], units: Double, least: Double) -> Probed:
+    """Lengths log-uniform within the detail."""
+    coarse, fine = (math.sqrt(len(units)) / length for length in detail)
+    return Probed(LogUniform(fine, coarse), units=laws.plain(units), spread=laws.plain(least), probes=())
 
 
 def _waves(
-    center: Double,
-    units: Double,
-    least: Double,
-    detail: tuple[float, float],
-    n_frequencies: int | None,
-    wave: Wave,
-    seed: int,
-    columns: tuple[str, ...] | None,
+    law: Probed, center: Double, n_frequencies: int | None, wave: Wave, seed: int, columns: tuple[str, ...] | None
 ) -> FourierFeatures:
-    """Lengths log-uniform within the detail."""
-    d, (coarse, fine) = len(center), detail
-    m = FREQUENCIES + FREQUENCIES_PER_COLUMN * d
-    m = math.ceil(m * laws.times_as_many(wave)) if n_frequencies is None else whole("n_frequencies", n_frequencies)
-    lengths = LogUniform(math.sqrt(d) / fine, math.sqrt(d) / coarse)
-    law = Probed(lengths, units=laws.plain(units), spread=laws.plain(least), probes=())
+    d = len(center)
+    m = math.ceil((FREQUENCIES + FREQUENCIES_PER_COLUMN * d) * laws.times_as_many(wave))
+    m = m if n_frequencies is None else whole("n_frequencies", n_frequencies)
     return FourierFeatures(d, m, law=law, wave=wave, center=laws.plain(center), seed=seed, columns=columns)
 
 
@@ -145,10 +143,6 @@ class Lift:
         rows = self.origins[which] + np.concatenate([places, others], axis=1) @ self.back
         return np.asarray(rows + rng.standard_normal(rows.shape) * self.deviations[which])
 
-    def arrays(self) -> dict[str, Double]:
-        """Its numbers, by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     @staticmethod
     def checked_places(shapes: Mapping[str, tuple[int, ...]], n_classes: int, n_features: int) -> int:
         """The network's number of columns, from the shapes of a file's arrays; inconsistent ones are refused."""
@@ -184,10 +178,8 @@ class _Parts(NamedTuple):
         if not directed:
             return None
         kinds = FourierFeatures, SecondMoments
-        found = [
-            *(leaf for kind in kinds for leaf in directed if isinstance(leaf.operator.inner, kind)),
-            *(leaf for leaf in leaves if isinstance(leaf.operator, ColumnMoments)),
-        ]
+        found = [leaf for kind in kinds for leaf in directed if isinstance(leaf.operator.inner, kind)]
+        found += [leaf for leaf in leaves if isinstance(leaf.operator, ColumnMoments)]
         if len(found) != 3 or len(leaves) != 3:
             raise ValueError("this sketch of directions was not designed for a generator: design it for that task")
         return cls(*found)
@@ -196,8 +188,7 @@ class _Parts(NamedTuple):
 def _inside(leaf: Sketch) -> Sketch:
     """The sketch of coordinates."""
     operator: Any = leaf.operator
-    inside: Sketch = operator.inner_sketch(leaf)
-    return inside
+    return cast("Sketch", operator.inner_sketch(leaf))
 
 
 def seen_by_network(sketch: Sketch) -> Sketch:

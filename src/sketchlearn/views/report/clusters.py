@@ -22,24 +22,11 @@ CLEAR_DEVIATIONS = 4.0  # standard errors: the farthest of 96 true shares was 3.
 SAME_SHARE = 0.005  # Shares as near as this are the same for a reader.
 
 
-@dataclass(frozen=True)
-class Dot:
-    """A cluster on a strip: its deviation from the mean of all records, and where it is drawn."""
-
-    number: int
-    place: float  # in standard deviations
-    x: float  # part of the strip's width
-    lane: int
-
-    @property
-    def y(self) -> int:
-        return DOT + 4 + LANE * self.lane
-
-    @property
-    def in_words(self) -> str:
-        if abs(self.place) < 0.25:
-            return "about average"
-        return f"{'far ' if abs(self.place) > 1 else ''}{'above' if self.place > 0 else 'below'} average"
+def in_words(place: float) -> str:
+    """A deviation from the mean, in standard deviations."""
+    if abs(place) < 0.25:
+        return "about average"
+    return f"{'far ' if abs(place) > 1 else ''}{'above' if place > 0 else 'below'} average"
 
 
 @dataclass(frozen=True)
@@ -56,21 +43,21 @@ class Strip:
         return float(np.ptp(known)) if len(known) else 0.0
 
     @property
-    def dots(self) -> list[Dot]:
+    def dots(self) -> list[dict[str, Any]]:
+        """What the template draws of each cluster; x is a part of the strip's width, y is in pixels."""
         at = {n: float(p) for n, p in enumerate(self.places[:MOST_DOTS]) if math.isfinite(p)}
         x = {n: 0.5 + 0.46 * min(max(place / REACH, -1.0), 1.0) for n, place in at.items()}
-        lanes = _lanes(x)
-        return [Dot(n, at[n], x[n], lanes[n]) for n in at]
+        y = {n: DOT + 4 + LANE * lane for n, lane in _lanes(x).items()}
+        return [{"number": n, "place": at[n], "x": x[n], "y": y[n], "in_words": in_words(at[n])} for n in at]
 
     @property
     def height(self) -> int:
-        return LANE * (1 + max((dot.lane for dot in self.dots), default=0)) + 6
+        return max((dot["y"] for dot in self.dots), default=DOT + 4) + LANE - DOT + 2
 
 
 def strips_of_profiles(profiles: Profiles) -> list[Strip]:
     """Strips of the columns of profiles; of a categorical column, the category in which clusters differ most."""
-    own = [{column.name: column for column in profile.columns} for profile in profiles]
-    found = []
+    own, found = [{column.name: column for column in profile.columns} for profile in profiles], []
     for overall in profiles.overall:
         columns = [column[overall.name] for column in own]
         found.append(max((_strip(overall, columns, what) for what in overall.estimates), key=lambda strip: strip.reach))
@@ -122,14 +109,24 @@ def _lanes(x: dict[int, float]) -> dict[int, int]:
 
 
 def cluster_facts(model: Any, profiles: Profiles | None, count: float) -> dict[str, Any]:
-    """What the template shows of the clusters, from a sample of rows or, without one, from the model alone."""
+    """What the template shows of the clusters, from a sample of rows or, without one, from the model alone.
+
+    Shares are the model's if it may be of these records, and else those of sampled rows. The model's agree with the
+    whole sketch: where rows were off by 0.014 on average, they were by 0.0003 (20,000 records in six clusters, with a
+    sample of 500).
+    """
+    learned = model.fitted_model()
+    of_model = profiles is not None and is_of_these_records(model, profiles, count)
+    shares = [Estimate(float(share)) for share in learned.weights]
+    if profiles is not None and not of_model:
+        shares = [profile.share for profile in profiles]
     return {
-        "learned": model.fitted_model(),
-        "noun": model.fitted_model().kind_of_part,
+        "learned": learned,
+        "noun": learned.kind_of_part,
         "profiles": profiles,
         "count": count,
-        "shares": cluster_shares(model, profiles, count),
-        "of_model": profiles is not None and is_of_these_records(model, profiles, count),
+        "shares": shares,
+        "of_model": of_model,
         "strips": strips_of_centers(model) if profiles is None else strips_of_profiles(profiles),
         "centers": _centers(model) if profiles is None else {},
         "most_clusters": MOST_CLUSTERS,
@@ -145,17 +142,6 @@ def is_of_these_records(model: Any, profiles: Profiles, count: float) -> bool:
     """Whether the number of records and the shares allow that a model was learned from this sketch."""
     pairs = zip(profiles, model.fitted_model().weights, strict=True)
     return bool(model.n_records_ == count) and not any(differs(profile, float(weight)) for profile, weight in pairs)
-
-
-def cluster_shares(model: Any, profiles: Profiles | None, count: float) -> list[Estimate]:
-    """The share of each cluster: the model's, if it is of these records, and else that of sampled rows.
-
-    The model's agree with the whole sketch: where rows were off by 0.014 on average, they were by 0.0003 (20,000
-    records in six clusters, with a sample of 500).
-    """
-    if profiles is None or is_of_these_records(model, profiles, count):
-        return [Estimate(float(share)) for share in model.fitted_model().weights]
-    return [profile.share for profile in profiles]
 
 
 def _centers(model: Any) -> dict[str, list[Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from sketchlearn.core.containers import write
@@ -12,14 +14,30 @@ from sketchlearn.core.limits import FEW_RECORDS
 from sketchlearn.core.packages import __version__
 from sketchlearn.estimators.base.components import FittedComponents
 from sketchlearn.estimators.base.estimator import SketchEstimator
+from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders.loop import Status
+from sketchlearn.inference.moments import part_of
 from sketchlearn.questions.comparison import two_sample_test
+from sketchlearn.questions.marginals import Histogram, LevelShares
 from sketchlearn.questions.profiles import Profiles, has_profiles, profiles
+from sketchlearn.questions.questions import Questions
+from sketchlearn.rows.schemas.columns import Category, Column, Date, Flag, Ordinal, Text
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
+from sketchlearn.rows.source_base import listed
 from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 from sketchlearn.views.report.clusters import cluster_facts, differs
-from sketchlearn.views.report.columns import column_facts
-from sketchlearn.views.templates import measured, named, rendered, rounded, sentence, whole_number, within
+from sketchlearn.views.templates import (
+    day,
+    measured,
+    named,
+    percent,
+    rendered,
+    rounded,
+    sentence,
+    whole_number,
+    within,
+)
 
 #: statuses of clusters that a mixture's residual does not judge
 OF_ROWS = (Status.ROWS, Status.ALL_ROWS, Status.ATOMS)
@@ -71,8 +89,7 @@ def _doubts(sketch: Sketch, model: Any, profiles: Profiles | None, noun: str) ->
         files = Markup(", ").join(map(named, sketch.skipped))
         doubts.append(Markup("Files that could not be read are left out: {}.").format(files))
     if sketch.clipped:
-        lay = " rows lay outside the declared bounds, and were moved onto them."
-        doubts.append(whole_number(sketch.clipped) + lay)
+        doubts.append(whole_number(sketch.clipped) + " rows lay outside the declared bounds, and were moved onto them.")
     return doubts
 
 
@@ -81,7 +98,68 @@ def is_private(sketch: Sketch, model: Any) -> bool:
     return all(ledger is not None and ledger.private for ledger in (sketch.ledger, model.privacy_))
 
 
-NAMED_COLUMNS = 8  # of many, in a message
+BINS = 24  # of a histogram, at most
+MOST_COLUMNS = 60  # More cards would hide the rest of the page.
+MOST_LEVELS = 8  # of a categorical column; the others are added up
+LEAST_BEYOND = 0.001  # The share of records beyond all bins that is worth a line.
+KINDS = {Category: "category", Flag: "yes or no", Ordinal: "ordered levels", Date: "date"}
+
+
+def column_facts(sketch: Sketch) -> dict[str, Any]:
+    """What the template shows of the data."""
+    operator: Any = sketch.operator
+    ask = None if (counts := part_of(sketch, Histograms)) is None else Questions(counts)
+    schema = operator.columns.schema if isinstance(operator.columns, SchemaColumns) else None
+    names, summaries = operator.column_names if schema is None else schema.names, []
+    for i, name in enumerate(names[:MOST_COLUMNS]):
+        column = None if schema is None else schema.columns[i]
+        hashed = isinstance(column, Text) and column.n_words
+        told = None if ask is None or hashed else ask.marginal(i, BINS)
+        picture = _bars(told) if isinstance(told, Histogram) else told and {"rows": _level_rows(told)}
+        summaries.append({"name": name, "kind": kind_in_words(column), "told": told, "picture": picture})
+    left_out = () if schema is None else schema.left_out
+    return {"n_columns": len(names), "columns": summaries, "left_out": left_out}
+
+
+def kind_in_words(column: Column | None) -> str:
+    """What a column of a schema is, for readers who do not know of encodings."""
+    if isinstance(column, Text):
+        return "text, by its words" if column.n_words else "text, by its length"
+    return next((words for kind, words in KINDS.items() if isinstance(column, kind)), "number")
+
+
+def _bars(found: Histogram) -> dict[str, Any]:
+    """Bars whose areas are the proportions, in parts of the card's width and height."""
+    edges, shares = found.edges, np.maximum(found.shares, 0)
+    heights = shares / np.maximum(np.diff(edges), 1e-300)
+    heights = heights / max(float(heights.max()), 1e-300)
+    places = 100 * (edges - float(edges[0])) / float(edges[-1] - edges[0])
+    ends = [day(edge) if found.dates else rounded(edge) for edge in edges]
+    words = [f"{low.striptags()} to {high.striptags()}" for low, high in pairwise(ends)]
+    bars = [
+        {"x": left, "width": max(right - left - 0.4, 0.2), "height": height, "share": share,
+         "title": f"{between}: {percent(share).striptags()}"}
+        for (left, right), height, share, between in zip(
+            pairwise(places.tolist()), heights.tolist(), found.shares.tolist(), words, strict=True
+        )
+    ]  # fmt: skip
+    span = f"{ends[0].striptags()} to {ends[-1].striptags()}"
+    label = f"Histogram from {span}, highest from {words[int(heights.argmax())]}"
+    beyond = 1 - float(shares.sum())
+    exact = found.exact is not None and bool(np.all(found.exact))
+    rest = beyond if exact and beyond >= LEAST_BEYOND else None
+    return {"bars": bars, "label": label, "ends": (ends[0], ends[-1]), "beyond": rest}
+
+
+def _level_rows(told: LevelShares) -> list[dict[str, Any]]:
+    """Categories, their shares and the lengths of their bars; None stands for all others together."""
+    levels: list[tuple[str | None, float]] = list(zip(told.levels, map(float, told.shares), strict=True))
+    rows = [pair for pair in levels[:MOST_LEVELS] if pair[1] > 0 or len(levels) <= 2]
+    if (rest := sum(share for _, share in levels[MOST_LEVELS:])) > 0:
+        rows.append((None, rest))
+    most, n_more = max((share for _, share in rows), default=0.0), len(levels) - MOST_LEVELS
+    widths = [max(share, 0.0) / max(most, 1e-300) for _, share in rows]
+    return [{"level": v, "share": s, "width": w, "n_more": n_more} for (v, s), w in zip(rows, widths, strict=True)]
 
 
 def report(
@@ -125,29 +203,15 @@ def report(
     return page
 
 
-def report_page(
-    sketch: Sketch,
-    model: Any,
-    *,
-    against: Sketch | None = None,
-    title: str = "Report",
-) -> str:
-    """The page."""
+def report_page(sketch: Sketch, model: Any, *, against: Sketch | None = None, title: str = "Report") -> str:
     _check(sketch, model)
     found = _profiles(model, sketch)
     clusters = cluster_facts(model, found, float(sketch.count))
     learned, shares = model.fitted_model(), [share.value for share in clusters["shares"]]
-    keys = {
-        "k": len(learned.weights),
-        "largest": max(shares),
-        "smallest": min(shares),
-        "private": is_private(sketch, model),
-    }
-    certainty = {
-        "figures": _figures(sketch, model, found),
-        "doubts": _doubts(sketch, model, found, learned.kind_of_part),
-        "poor": learned.outcome.status in POOR,
-    }
+    keys = {"k": len(shares), "largest": max(shares), "smallest": min(shares), "private": is_private(sketch, model)}
+    doubts = _doubts(sketch, model, found, learned.kind_of_part)
+    poor = learned.outcome.status in POOR
+    certainty = {"figures": _figures(sketch, model, found), "doubts": doubts, "poor": poor}
     return rendered(
         "views/report/page.html",
         title=title,
@@ -178,7 +242,7 @@ def _check(sketch: Any, model: Any) -> None:
         raise TypeError(f"a report is about a sketch, not {type(sketch).__name__}: sketch the rows first")
     if not isinstance(model, SketchEstimator) or not isinstance(model.fitted_model(), FittedComponents):
         name = type(model).__name__
-        raise TypeError(f"a report shows clusters or components, and a {name} has none: give a SketchKMeans, say")
+        raise TypeError(f"a report shows clusters or components, and a {name} has none: give a SketchKMeans")
     if sketch.count <= 0:
         raise ValueError("the sketch is empty: add records before reporting on them")
     require_enough_shares(sketch.ledger)
@@ -187,16 +251,9 @@ def _check(sketch: Any, model: Any) -> None:
     same_names = own is None or operator.columns is None or own == operator.columns
     if model.n_features_in_ == operator.n_features and same_names:
         return
-    theirs, ours = _in_words(own, model.n_features_in_), _in_words(operator.columns, operator.n_features)
+    both = ((own, model.n_features_in_), (operator.columns, operator.n_features))
+    theirs, ours = (f"{n:,} without names" if names is None else listed(names) for names, n in both)
     raise ValueError(
         f"the model does not fit the sketch: the model's columns are {theirs} and the sketch's columns are {ours}; "
         "give a model that was learned from a sketch of this design"
     )
-
-
-def _in_words(columns: tuple[str, ...] | None, n: int) -> str:
-    """Names of columns, the first of many."""
-    if columns is None:
-        return f"{n:,} without names"
-    more = f", ... {n:,} in all" if n > NAMED_COLUMNS else ""
-    return f"({', '.join(columns[:NAMED_COLUMNS])}{more})"
