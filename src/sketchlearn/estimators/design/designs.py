@@ -30,6 +30,7 @@ from sketchlearn.estimators.design.sample_summary import (
     rows_of_pilot,
     rows_wanted,
 )
+from sketchlearn.estimators.design.standard import with_standard_parts
 from sketchlearn.estimators.generators import operators as generator_operators
 from sketchlearn.estimators.independent_components import cumulant_features
 from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
@@ -43,7 +44,7 @@ from sketchlearn.features.products import FeatureMoments
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.waves import wave_from
 from sketchlearn.kernels.dispatch import one_blas_thread
-from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.rows.schemas.table_schema import Schema
 from sketchlearn.rows.source import source
 from sketchlearn.sketch.ledger import ADD_REMOVE
 from sketchlearn.sketch.priority_sample import MOST_KEPT
@@ -237,7 +238,8 @@ def design(
         if features == Cells() and sampled.rows.shape[1] > WIDE:
             sampled = sampled.thinned(most)
         cells = _cells_of_sample(asked, chosen, sampled, profile_columns)
-        return _on_rows(asked, cells, sampled, standardize=standardize, n_kept=n_kept).with_origin(origin)
+        given: Any = {"standardize": standardize, "n_kept": n_kept, "standard": features is None}
+        return _on_rows(asked, cells, sampled, **given).with_origin(origin)
     if standardize:
         raise InvalidValueError(f"{Parameter('rows')} and {Parameter('standardize')} need a sample", UNKNOWN_PLACES)
     if waves.subsample not in (AUTO, None):
@@ -270,7 +272,7 @@ def _cells_of_sample(
     if isinstance(features, Fourier) or asked.task not in CELL_TASKS:
         return None
     passive = passive_columns(profile_columns, sampled.columns, d)
-    if features is None and not passive and (d <= WIDE or isinstance(sampled.columns, SchemaColumns)):
+    if features is None and not passive and d <= WIDE:
         return None
     cells = features or Cells()
     in_columns = cells.n_directions == AUTO and d <= WIDE and not (cells.normalize or passive or mixture)
@@ -281,13 +283,20 @@ def _cells_of_sample(
 
 
 def _on_rows(
-    asked: Asked, cells: CellsAsked | None, sampled: Sampled, *, standardize: bool, n_kept: int | None
+    asked: Asked,
+    cells: CellsAsked | None,
+    sampled: Sampled,
+    *,
+    standardize: bool,
+    n_kept: int | None,
+    standard: bool,
 ) -> Operator:
     """An operator for rows like these: cells, if those are asked for and rows have many columns, or frequencies."""
     if cells is None:
         return on_sample(asked, sampled.doubles(rows_wanted(asked.task)), standardize=standardize, n_kept=n_kept)
     with one_blas_thread():
-        return cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+        operator = cells_on_sample(cells, sampled, standardize=standardize, n_kept=n_kept)
+        return with_standard_parts(operator, sampled, asked.n_components, asked.seed) if standard else operator
 
 
 def _checked_kept(rows: Any, bounds: Any) -> int | None:
