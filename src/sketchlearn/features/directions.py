@@ -16,6 +16,7 @@ from sketchlearn.core.arrays import Double, Rows
 from sketchlearn.core.limits import Cost
 from sketchlearn.core.messages import counted
 from sketchlearn.core.values import whole
+from sketchlearn.features.abilities import Ability
 from sketchlearn.features.bounded import CLIP, REFUSE, VALUE_BITS, Boxed
 from sketchlearn.features.composed import Selecting
 from sketchlearn.features.operator import LEADING_COLUMN, Operator
@@ -169,6 +170,11 @@ class SomeDirections(Selecting, Directed):
     @property
     def in_words(self) -> str:
         return f"in {counted(self.n_directions, 'direction')} of {self.n_features:,} columns: {self.inner.in_words}"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
+        """Those of what is known of places: distributions are compared there, and all else is in units of places."""
+        return self.inner.abilities & {Ability.COMPARISONS}
 
     def with_inner(self, inner: Operator) -> Self:
         """The same directions, with another operator of places."""

@@ -16,13 +16,14 @@ from scipy.special import ndtr
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import in_digits, warn_caller
 from sketchlearn.core.values import difference, positive, whole
-from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.abilities import Ability, needed_part
+from sketchlearn.features.directions import SomeDirections
 from sketchlearn.features.frequencies import Probed
 from sketchlearn.features.histograms import Histograms
-from sketchlearn.inference.decoders.target import fourier_part
 from sketchlearn.inference.moments import part_of
-from sketchlearn.inference.sampling_noise import Noise, Released, density_of, real_parts
+from sketchlearn.inference.sampling_noise import Noise, Released, density_of, exceedance, real_parts
 from sketchlearn.kernels.dispatch import one_blas_thread
+from sketchlearn.questions.column_drift import counts_drift
 from sketchlearn.questions.marginals import ColumnCounts, share_by_features
 from sketchlearn.rows.schemas.columns import INDICATE, Category, Column, Date, Flag, Number, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
@@ -106,38 +107,34 @@ class ColumnDrift:
         return f"{sign}{in_digits(self.shift, 3)}{unit}"
 
 
-def _by_table_column(
-    drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
-) -> list[ColumnDrift]:
+def _by_table_column(drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch) -> list[ColumnDrift]:
     """The drifts of a schema's numbers, given with their positions, as those of the table's columns.
 
     A column has the least p-value of its numbers, which are corrected for the number of all of them already.
     """
-    columns = operator.columns
+    columns: Any = a.operator.columns
     if not isinstance(columns, SchemaColumns):
         return [drift for _, drift in drifts]
     groups: dict[str, list[tuple[int, ColumnDrift]]] = {}
     for position, drift in drifts:
         groups.setdefault(columns.column_at(position).name, []).append((position, drift))
-    return [_table_column_drift(columns.column_at(own[0][0]), own, a, b, operator) for own in groups.values()]
+    return [_table_column_drift(columns.column_at(own[0][0]), own, a, b) for own in groups.values()]
 
 
-def _table_column_drift(
-    column: Column, own: list[tuple[int, ColumnDrift]], a: Sketch, b: Sketch, operator: FourierFeatures
-) -> ColumnDrift:
+def _table_column_drift(column: Column, own: list[tuple[int, ColumnDrift]], a: Sketch, b: Sketch) -> ColumnDrift:
     """The drift of one column of a table, whose numbers come with the most surprising one first."""
-    names: Any = operator.columns
+    names: Any = a.operator.columns
     drift = replace(own[0][1], column=column.name)
     values = [(position, one) for position, one in own if names[position] in column.own_names]
     gap = next(((position, one) for position, one in own if names[position] not in column.own_names), None)
     if isinstance(column, Flag | Category):
-        found = (_proportion_shift(column, position, a, b, operator) for position, _ in own)
+        found = (_proportion_shift(column, position, a, b) for position, _ in own)
         shares = sorted((one for one in found if one is not None), key=lambda one: -abs(one.change))
         shift = shares[0].change if shares else drift.shift / column.weight
         return replace(drift, shift=shift, spread_ratio=1.0, levels=tuple(shares))
     missing = None
     if gap is not None and gap[1].p_value < LEVEL:
-        missing = _proportion_shift(column, gap[0], a, b, operator)
+        missing = _proportion_shift(column, gap[0], a, b)
     if not values or (missing is not None and values[0][1].p_value >= LEVEL):
         return replace(drift, shift=0.0, spread_ratio=1.0, missing=missing)
     first, moved = values[0]
@@ -157,24 +154,30 @@ def _shift_in_units(column: Column, name: str, shift: float) -> tuple[float, str
     return (shift * column.width if isinstance(column, Number) else shift), ""
 
 
-def _proportion_shift(
-    column: Column, position: int, a: Sketch, b: Sketch, operator: FourierFeatures
-) -> LevelShift | None:
-    """The proportions of a category, or of missing values, in both sketches; None where no frequency shows them."""
-    names: Any = operator.columns
+def _proportion_shift(column: Column, position: int, a: Sketch, b: Sketch) -> LevelShift | None:
+    """The proportions of a category, or of missing values, in both sketches; None where neither part shows them."""
+    names: Any = a.operator.columns
     of_missing = names[position] not in column.own_names
     word = names[position].removeprefix(f"{column.name}=")
     if of_missing or isinstance(column, Flag):
         word = "missing" if of_missing else "yes"
     size = column.weight_of_gap if of_missing else column.weight
+    flagged = isinstance(column, Flag) and column.missing == INDICATE and not of_missing
     both = []
     for sketch in (a, b):
-        missing = 0.0
-        if isinstance(column, Flag) and column.missing == INDICATE and not of_missing:
-            missing = share_by_features(sketch, operator, position + 1, column.weight_of_gap) or 0.0
-        both.append(share_by_features(sketch, operator, position, size, missing))
+        missing = (_share_of(sketch, position + 1, column.weight_of_gap) or 0.0) if flagged else None
+        both.append(_share_of(sketch, position, size, missing))
     before, after = both
     return None if before is None or after is None else LevelShift(word, before, after)
+
+
+def _share_of(sketch: Sketch, position: int, size: float, missing: float | None = None) -> float | None:
+    """The proportion of records whose number is `size`, where others have 0, or half of it if missing."""
+    if (counts := part_of(sketch, Histograms)) is not None:
+        share = ColumnCounts.of(counts, position).share_of(size, (0.0,) if missing is None else (0.0, size / 2))
+        return None if share is None else share.value
+    part: Any = compared_part(sketch)
+    return share_by_features(part, part.operator, position, size, missing or 0.0)
 
 
 SILENT_WEIGHT = 0.1  # Frequencies where the records' characteristic function vanishes count a little, too.
@@ -183,8 +186,6 @@ CLEAR_DEVIATIONS = 3.0  # of noise: smaller values have no phase to speak of
 NAMED_COLUMNS = 3  # in the sentence
 DISTINCT_PER_GROUP = 100  # records; with 9 in 4 groups, 40 % of true hypotheses were rejected at the 5 % level
 NARROWEST = 1e-9  # squared deviation of a column, in the lowest frequency's units, that ratios are taken of
-NEAR_MEAN = 1e-3  # deviations: the saddlepoint formula is 0 / 0 there, and is interpolated
-NEGLIGIBLE_WEIGHT = 1e-12  # of a chi-square, in the largest
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
     rng = np.random.default_rng(whole("seed", seed, 0))
     tables = a, b
     a, b = checked_pair(a, b)
-    groups = fourier_part(a)[1].n_groups
+    groups = a.operator.n_groups
     if groups > 1 and (distinct := min(map(distinct_records, tables))) < DISTINCT_PER_GROUP * groups:
         warn_caller(
             f"only about {in_digits(distinct, 2)} records are distinct, and equal records contribute to the same "
@@ -277,6 +278,9 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
         weights = frequency_weights(mean, pooled, noise, private)
         squares = np.abs(a.mean - b.mean) ** 2
         statistic = together * float(weights @ squares)
+        counted, probed = _counted_columns(*tables), []
+        if counted is None and a.operator.n_features == tables[0].operator.n_features:
+            probed = _probed_columns(a, b, noise, weights, private)
         return Drift(
             distance=float(np.sqrt(np.mean(squares))),
             expected=float(np.sqrt(np.mean(noise.variances + noise.parts * private.variances) / together)),
@@ -284,7 +288,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             p_value=exceedance(noise.spectrum(weights, private), statistic),
             n_a=a.count,
             n_b=b.count,
-            columns=_columns(a, b, noise, weights, private, _moment_shifts(*tables)),
+            columns=tuple(_by_table_column(probed if counted is None else counted, *tables)),
         )
 
 
@@ -306,6 +310,12 @@ def frequency_weights(mean: NDArray[Any], pooled: Sketch, noise: Noise, private:
     return np.asarray(weights / weights.sum())
 
 
+def compared_part(sketch: Sketch) -> Sketch:
+    """The sketch of Fourier features, of all columns or of a few directions, that comparisons go by."""
+    part = needed_part(sketch, Ability.COMPARISONS, "a comparison")
+    return part.operator.inner_sketch(part) if isinstance(part.operator, SomeDirections) else part
+
+
 def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
     for name, given in (("first", a), ("second", b)):
         if not isinstance(given, Sketch):
@@ -317,7 +327,7 @@ def checked_pair(a: Sketch, b: Sketch) -> tuple[Sketch, Sketch]:
         raise ValueError(f"cannot compare sketches: {reason}")
     if (a.ledger is None) != (b.ledger is None):
         raise ValueError("one sketch is private and the other exact: compare two of the same kind")
-    return fourier_part(a)[0], fourier_part(b)[0]
+    return compared_part(a), compared_part(b)
 
 
 def effective_count(a: Sketch, b: Sketch) -> float:
@@ -325,27 +335,28 @@ def effective_count(a: Sketch, b: Sketch) -> float:
     return float(a.count) * float(b.count) / (float(a.count) + float(b.count))
 
 
-def _moment_shifts(a: Sketch, b: Sketch) -> dict[int, tuple[float, float]]:
-    """The shift of each column's mean, and the ratio of its standard deviations, where both have histograms."""
-    histograms = [part for part in (part_of(a, Histograms), part_of(b, Histograms)) if part is not None]
-    found = {}
-    for column in range(len(histograms[0].operator.edges) if len(histograms) == 2 else 0):
-        before, after = (ColumnCounts.of(part, column).mean_and_variance() for part in histograms)
-        if before is not None and after is not None and min(before[1], after[1]) > 0:
-            found[column] = (after[0] - before[0], float(np.sqrt(after[1] / before[1])))
-    return found
+def _counted_columns(a: Sketch, b: Sketch) -> list[tuple[int, ColumnDrift]] | None:
+    """The drift of each number of a record, from histograms of it; None where the sketches have none."""
+    counts = part_of(a, Histograms), part_of(b, Histograms)
+    if counts[0] is None or counts[1] is None:
+        return None
+    names = a.operator.column_names
+    found = []
+    for column, name in enumerate(names):
+        drift = counts_drift(*(ColumnCounts.of(part, column) for part in counts if part is not None))
+        p = min(1.0, len(names) * drift.p_value)
+        found.append((drift.statistic, column, ColumnDrift(name, p, drift.shift, drift.spread_ratio)))
+    found.sort(key=lambda one: (one[2].p_value, -one[0]))
+    return [(column, drift) for _, column, drift in found]
 
 
-def _columns(
-    a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released, counted: dict[int, tuple[float, float]]
-) -> tuple[ColumnDrift, ...]:
-    """The drift of each column, from the probes along its axis; a real periodic nonlinearity has no phase.
-
-    Histograms, where there are any, give the shift: the phase of a skewed column follows its bulk, not its mean.
-    """
-    operator = fourier_part(a)[1]
+def _probed_columns(
+    a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released
+) -> list[tuple[int, ColumnDrift]]:
+    """The drift of each number of a record, from the probes along its axis; real waves have no phase."""
+    operator: Any = a.operator
     if not isinstance(operator.law, Probed) or not operator.wave.complex:
-        return ()
+        return []
     d = operator.n_features
     probes = min(len(operator.law.probes) * d, operator.n_frequencies)
     together = effective_count(a, b)
@@ -367,51 +378,10 @@ def _columns(
         shift = float(np.angle(z_b * np.conj(z_a)) / operator.frequencies[column, lowest])
         # |phi| is about exp(-omega^2 s^2 / 2)
         before, after = (max(-np.log(abs(z)), NARROWEST) for z in (z_a, z_b))
-        shift, ratio = counted.get(column, (shift, float(np.sqrt(after / before))))
+        ratio = float(np.sqrt(after / before))
         found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
     found.sort(key=lambda one: (one[2].p_value, -one[0]))
-    return tuple(_by_table_column([(column, drift) for _, column, drift in found], a, b, operator))
-
-
-def exceedance(weights: Double, value: float) -> float:
-    """P(sum of weights_l g_l^2 > value), g_l standard normal: Lugannani and Rice's saddlepoint formula.
-
-    Its relative error stays at a few per cent however small the probability is (Kuonen 1999, 10.1093/biomet/86.4.929).
-
-    >>> round(exceedance(np.ones(10), 18.307), 3)  # the 95 % quantile of chi-square with 10 degrees of freedom
-    0.05
-    """
-    largest = float(np.max(weights, initial=0.0))
-    if largest <= 0 or value <= 0:
-        return float(value <= 0)
-    weights = weights[weights > NEGLIGIBLE_WEIGHT * largest] / largest
-    value /= largest
-    mean, deviation = float(np.sum(weights)), float(np.sqrt(2 * np.sum(weights**2)))
-    away = (value - mean) / deviation
-    if abs(away) >= NEAR_MEAN:
-        return _saddlepoint(weights, value)
-    sides = [_saddlepoint(weights, mean + sign * NEAR_MEAN * deviation) for sign in (-1, 1)]
-    return float(np.interp(away, [-NEAR_MEAN, NEAR_MEAN], sides))
-
-
-def _saddlepoint(weights: Double, value: float) -> float:
-    """For weights of at most 1, of which one is 1, and a value that is not their sum."""
-
-    def slope(t: float) -> float:
-        return float(np.sum(weights / (1 - 2 * t * weights))) - value
-
-    # the slope of the cumulant generating function rises from 0 at minus infinity to infinity at t = 1/2
-    high = 0.5 - 0.25 / (value + len(weights) + 1)
-    while slope(high) < 0:
-        high = 0.25 + 0.5 * high
-    low = min(-1.0, -float(len(weights)) / value)
-    t = float(brentq(slope, low, high, xtol=1e-15, rtol=1e-14))
-    cumulant = -0.5 * float(np.sum(np.log1p(-2 * t * weights)))
-    curvature = 2 * float(np.sum((weights / (1 - 2 * t * weights)) ** 2))
-    root = np.sign(t) * np.sqrt(max(2 * (t * value - cumulant), 0.0))
-    ratio = t * np.sqrt(curvature)
-    # as r* = r + log(u / r) / r, which keeps its relative precision in the far tail
-    return float(ndtr(-(root + np.log(ratio / root) / root)))
+    return [(column, drift) for _, column, drift in found]
 
 
 @dataclass(frozen=True)

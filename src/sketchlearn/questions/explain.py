@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -22,11 +23,13 @@ from sketchlearn.core.values import whole
 from sketchlearn.estimators.base.arrays import encoded_array
 from sketchlearn.estimators.base.components import DesignedEstimator, StepEstimator
 from sketchlearn.estimators.base.state import check_public_rows, error_units
+from sketchlearn.estimators.clusters.estimators import SketchKMeans
 from sketchlearn.estimators.clusters.of_fourier import reduced_in_units
 from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
 from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.inference.cells import Cells as CellsOf
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import fit_density
 from sketchlearn.inference.decoders.loop import EXPLAINED, Decoder, Outcome, Status, decode
@@ -249,9 +252,15 @@ def explain(
     Nothing is wrong: fitted on all rows: they were few enough to be kept; ... (residual ...).
     """
     rng = np.random.default_rng(random_state)
+    if isinstance(fitted, Sketch) and n_components is not None and CellsOf.of(fitted) is not None:
+        fitted = SketchKMeans(n_components, random_state=random_state).fit_sketch(fitted)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
         _check_number(fitted, n_components)
         return _of_steps(fitted, step, X, rng)
+    if isinstance(fitted, StepEstimator) and (cells := CellsOf.of(fitted.sketch_)) is not None:
+        _check_number(fitted, n_components)
+        check_public_rows(None if X is None else fitted.sketch_.ledger, assume_public_sample)
+        return _of_cells(fitted, cells, X, rng)
     case = _case(fitted, n_components, decoder, rng)
     sketch: Any = fitted if isinstance(fitted, Sketch) else fitted.sketch_
     columns = sketch.operator.columns
@@ -290,20 +299,44 @@ def _check_number(fitted: DesignedEstimator, n_components: int | None) -> None:
 
 def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator) -> Explanation:
     """The explanation of exact steps from a pilot: the last gain, and whether the records resemble its sample."""
+    if step.n_parts > len(fitted.fitted_model().centers_of_parts):
+        sentence = f"All rows were summed in {step.n_parts:,} cells, and the result is learned of their means."
+        said = ". Further passes over all rows would go on from there"
+        return _beside_rows(fitted, [sentence], {}, step.doubts, said, X, rng)
+    worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
+    sentences = [
+        "A model of a sample came first; each pass over all rows was a step of the algorithm.",
+        f"The last pass {step.gain_in_words}, {worth}.",
+    ]
+    said = ": the result is that of the algorithm on all records"
+    return _beside_rows(fitted, sentences, {"gain": step.gain}, step.doubts, said, X, rng)
+
+
+def _of_cells(fitted: StepEstimator, cells: CellsOf, X: Any, rng: np.random.Generator) -> Explanation:
+    """The explanation of clusters of cells in directions: how near they lie to their records' own centers."""
+    within = float(cells.shares @ cells.within) / max(cells.cost(fitted.fitted_model().centers_of_parts), 1e-300)
+    sentences = [
+        f"All rows were summed in {len(cells):,} cells, and the result is learned of their means.",
+        f"{within:.0%} of the squared error lies within the cells, where no center can lower it.",
+    ]
+    doubts = cells.doubts(cells.cost(fitted.fitted_model().centers_of_parts))
+    return _beside_rows(fitted, sentences, {"within": within}, doubts, "", X, rng)
+
+
+def _beside_rows(
+    fitted: StepEstimator,
+    sentences: list[str],
+    figures: dict[str, float],
+    doubts: Sequence[str],
+    said: str,
+    X: Any,
+    rng: np.random.Generator,
+) -> Explanation:
+    """The explanation, with k-means of held-out rows as the reference where there are any."""
     model, sketch = fitted.fitted_model(), fitted.sketch_
     centers, columns = model.centers_of_parts, sketch.operator.columns
-    k, d = centers.shape
-    figures, doubts = {}, list(step.doubts)
-    sentences = [columns.in_words] if isinstance(columns, SchemaColumns) else []
-    if step.n_parts > k:
-        sentences.append(f"All rows were summed in {step.n_parts:,} cells, and the result is learned of their means.")
-        said = ". Further passes over all rows would go on from there"
-    else:
-        figures["gain"] = step.gain
-        worth = "too little to be worth another pass" if step.settled else "so that another pass would gain, too"
-        sentences.append("A model of a sample came first; each pass over all rows was a step of the algorithm.")
-        sentences.append(f"The last pass {step.gain_in_words}, {worth}.")
-        said = ": the result is that of the algorithm on all records"
+    (k, d), doubts = centers.shape, list(doubts)
+    sentences = [*([columns.in_words] if isinstance(columns, SchemaColumns) else []), *sentences]
     if X is not None and model.kind_of_part == "cluster":
         rows = _checked_rows(X, columns, k, d, rng) / error_units(sketch.operator)
         figures["risk_ratio"] = _risk_ratio(rows, centers / error_units(sketch.operator), k, rng)

@@ -202,6 +202,12 @@ class ColumnCounts:
         mean = float(shares @ at)
         return mean, float(shares @ ((at - mean) ** 2 + within))
 
+    def quantiles(self, at: Double) -> Double:
+        """Values below which such proportions of the records lie, linear within bins."""
+        cumulative = np.maximum.accumulate(np.cumsum(np.maximum(self.counts, 0))[:-1])
+        steps = np.arange(len(cumulative)) * 1e-12  # ascending, where bins are empty
+        return np.interp(at, cumulative / max(float(np.maximum(self.counts, 0).sum()), 1e-300) + steps, self.edges)
+
     def share_of(self, value: float, others: tuple[float, ...]) -> Share | None:
         """The share of the records that have a value, if all have it or one of the others; None if bins mix them."""
         places = np.searchsorted(self.edges, (value, *others), side="right") - np.equal(

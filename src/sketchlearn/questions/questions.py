@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.core.arrays import Double
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.messages import in_certain_digits, in_digits
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.families import frequencies_instead
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders import decoder_from
@@ -102,7 +104,8 @@ class Questions:
     @property
     def _sketch(self) -> Sketch:
         if self._features is None:
-            raise ValueError("only `marginal` can be asked of histograms alone: use design(sample, n_components=...)")
+            remedy = f"design the sketch with {frequencies_instead()}"
+            raise InvalidValueError("only `marginal` can be asked of histograms alone", remedy)
         return self._features
 
     @property

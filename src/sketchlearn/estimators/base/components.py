@@ -29,7 +29,9 @@ from sketchlearn.estimators.base.supervised import passive_columns
 from sketchlearn.estimators.design.cells import WIDE
 from sketchlearn.estimators.design.designs import FAMILIES, design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, rows_of_pilot, rows_wanted
+from sketchlearn.estimators.design.standard import with_standard_parts
 from sketchlearn.estimators.number_of_clusters import ClusterChoice, choose_with_rows
+from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.families import AUTO, Cells, Features, Fourier, checked
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.calibration import WeightedRows
@@ -194,7 +196,7 @@ class DesignedEstimator(ErrorBarredEstimator):
             return Cells(n_directions=0) if in_columns else wanted
         if self.profile_columns is not None:
             return Cells()
-        if isinstance(design_sample.columns, SchemaColumns) or Cells not in FAMILIES[self._task]:
+        if (isinstance(design_sample.columns, SchemaColumns) and narrow) or Cells not in FAMILIES[self._task]:
             return Fourier()
         if not narrow:
             return Cells()
@@ -226,6 +228,15 @@ class DesignedEstimator(ErrorBarredEstimator):
             profile_columns=passive_columns(self.profile_columns, design_sample.columns, rows.shape[1]) or None,
         )
         return operator.with_columns(design_sample.columns)
+
+    def _designed(self, design_sample: DesignSample, rng: np.random.Generator) -> tuple[Operator, Any]:
+        """The operator; with the parts of the standard sketch if it is shared, or that of a table with a schema."""
+        operator, more = super()._designed(design_sample, rng)
+        asked = design_sample.shared or isinstance(design_sample.columns, SchemaColumns)
+        if asked and self.features is None and isinstance(operator, CellSums):
+            sampled = replace(design_sample, columns=operator.columns)
+            operator = with_standard_parts(operator, sampled, self._n_components, int(rng.integers(2**31)))
+        return operator, more
 
 
 def require_rows(status: Status) -> None:

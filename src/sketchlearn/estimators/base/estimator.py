@@ -151,7 +151,7 @@ class SketchEstimator(BaseEstimator):
         rng = self._generator()
         design_sample, _, _ = self._design_sample_of(self._incoming(sample, y, None), rng)
         # other rows will be sketched
-        design_sample = replace(design_sample, everything=None, n_rows=None, at_hand=False)
+        design_sample = replace(design_sample, everything=None, n_rows=None, at_hand=False, shared=True)
         if representative is not None:
             design_sample = replace(design_sample, representative=truth("representative", representative))
         return self._designed(design_sample, rng)[0].with_origin(Origin.SAMPLE)

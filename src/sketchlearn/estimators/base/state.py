@@ -36,6 +36,7 @@ class DesignSample:
     targets : positions of the targets among the columns.
     n_rows : the number of all rows, if it is known and the rows have no weights.
     at_hand : whether further passes are cheap: rows are in memory, or on a GPU.
+    shared : whether the operator is for sketches of other rows, of which more may be asked than this estimator's model.
     """
 
     rows: NDArray[Any]
@@ -45,6 +46,7 @@ class DesignSample:
     targets: tuple[int, ...] = ()
     n_rows: int | None = None
     at_hand: bool = False
+    shared: bool = False
 
     @property
     def complete(self) -> bool:

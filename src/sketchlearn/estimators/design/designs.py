@@ -37,6 +37,7 @@ from sketchlearn.estimators.design.sample_summary import (
     rows_wanted,
     thinned,
 )
+from sketchlearn.estimators.design.standard import with_standard_parts
 from sketchlearn.estimators.generators import operators as generator_operators
 from sketchlearn.estimators.independent_components import cumulant_features
 from sketchlearn.estimators.kernel_regression import SketchKernelRegressor
@@ -47,7 +48,7 @@ from sketchlearn.features.operator import Kind, Operator
 from sketchlearn.features.provenance import Origin
 from sketchlearn.features.waves import wave_from
 from sketchlearn.kernels.dispatch import one_blas_thread
-from sketchlearn.rows.schemas.table_schema import Schema, SchemaColumns
+from sketchlearn.rows.schemas.table_schema import Schema
 from sketchlearn.rows.source import source
 from sketchlearn.sketch.ledger import ADD_REMOVE
 from sketchlearn.sketch.priority_sample import MOST_KEPT
@@ -254,7 +255,9 @@ def _on_rows(asked: Asked, features: Any, sample: Any, representative: bool | No
         rows = thinned(sampled.rows, rows_wanted(asked.task)).astype(np.float64, copy=False)
         return on_sample(asked, replace(sampled, rows=rows))
     with one_blas_thread():
-        return cells_on_sample(cells, sampled)
+        operator = cells_on_sample(cells, sampled)
+        standard = features is None and not cells.passive
+        return with_standard_parts(operator, sampled, asked.n_components, asked.seed) if standard else operator
 
 
 def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile_columns: Any) -> CellsAsked | None:
@@ -262,7 +265,7 @@ def _cells_of_sample(asked: Asked, features: Any, sampled: DesignSample, profile
     if isinstance(features, Fourier) or asked.task not in CELL_TASKS:
         return None
     passive = passive_columns(profile_columns, sampled.columns, d)
-    if features is None and not passive and (d <= WIDE or isinstance(sampled.columns, SchemaColumns)):
+    if features is None and not passive and d <= WIDE:
         return None
     cells = features or Cells()
     in_columns = cells.n_directions == AUTO and d <= WIDE and not (cells.normalize or passive or mixture)

@@ -228,9 +228,9 @@ def fourier_part(sketch: Sketch) -> tuple[Sketch, FourierFeatures]:
     if len(found) != 1:
         kind = type(sketch.operator).__name__
         remedy = f"use {called('design', 'sample', '...')}"
-        if kind in ("CellSums", "ExpectedStatistics"):
+        if kind in ("CellSums", "ExpectedStatistics", "Concatenated"):
             remedy = f"design it, or fit, with {frequencies_instead()}"
-        has = either(f"is of {kind}", "has none")
+        has = either("has none" if kind == "Concatenated" else f"is of {kind}", "has none")
         raise InvalidValueError(f"a sketch of Fourier features is needed, but this one {has}", remedy)
     if found[0][0].count == 0:
         raise ValueError("the sketch is empty: add records before learning from it")
