@@ -136,7 +136,7 @@ class Histograms(Operator):
         name = self.column_names[worst] if self.columns is None else repr(self.columns[worst])
         return (
             f"{shares[worst]:.0%} of the {which}{noun} lie outside {low} to {high}, the range of the design, in {name}"
-            f": design with bounds or a sample that cover the {noun}, in their units"
+            f": design in the units of the {noun}, with bounds or a sample that cover them"
         )
 
     def device_plan(self, owner: Device) -> CountsPlan:
