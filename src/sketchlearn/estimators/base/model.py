@@ -109,7 +109,9 @@ def scalar(**more: Any) -> Any:
 
 def integer(least: int, most: str | int) -> Any:
     """A whole number, at most this number or the size that a letter names."""
-    return saved(lambda name, value, known: whole(name, value, least, known.get(most, most)), int)
+    return saved(
+        lambda name, value, known: whole(name, value, least, known[most] if isinstance(most, str) else most), int
+    )
 
 
 def flag(**more: Any) -> Any:
