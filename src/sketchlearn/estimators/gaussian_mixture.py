@@ -448,7 +448,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
     {'weights_': (2,), 'means_': (2, 2), 'covariances_': (2, 2)}
     """
 
-    n_components: int | str = 1
+    n_components: int | str = 1  # type: ignore[assignment]
     _: KW_ONLY
     covariance_type: str = "full"
     covariance: ArrayLike | None = None
