@@ -174,7 +174,7 @@ def other_operators(torch: Any, owner: Any) -> None:
     bits = skl.features.FourierFeatures(8, 1024, law=law, wave="square")
     sample = wide[:5000].cpu().numpy()
     cases = (
-        (skl.design(sample, n_components=20), wide),
+        (skl.design(sample, n_components=20, features=skl.features.Cells()), wide),
         (skl.design(sample, n_components=20, features=skl.features.Cells(normalize=True)), wide),
         (skl.features.FourierFeatures(768, 2048, law=law, structured=True), wide),
         (skl.features.CrossFeatures(skl.features.FourierFeatures(768, 100, law=law), bound=100.0), wide),

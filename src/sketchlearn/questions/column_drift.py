@@ -36,8 +36,10 @@ def counts_drift(a: ColumnCounts, b: ColumnCounts) -> CountsDrift:
     >>> round(found.p_value, 4), round(found.shift, 2)  # that of a chi-square test of two shares
     (0.0039, -0.2)
     """
-    shares = np.stack([one.counts / one.total for one in (a, b)])
-    weights = np.array([a.records, b.records]) / (a.records + b.records)
+    sizes = [max(float(one.counts.sum()), 1.0) for one in (a, b)]  # a release's count has more noise than their sum
+    shares = np.stack([one.counts / size for one, size in zip((a, b), sizes, strict=True)])
+    records = np.maximum([a.records, b.records], 1.0)
+    weights = records / records.sum()
     pooled = np.maximum(weights @ shares, 0)
     below = np.cumsum(pooled)[:-1] / max(float(pooled.sum()), 1e-300)
     known = np.flatnonzero((below > 0) & (below < 1) & (pooled[:-1] > 0))  # an edge at the end of each bin with records
@@ -46,10 +48,12 @@ def counts_drift(a: ColumnCounts, b: ColumnCounts) -> CountsDrift:
     F = below[known]
     factors = np.sqrt(np.diff(F, prepend=0.0) / (F * (1 - F)))
     gap = factors * np.cumsum(shares[0] - shares[1])[known]
-    covariance = (1 / a.records + 1 / b.records) * (np.minimum.outer(F, F) - np.outer(F, F))
-    noise = sum(one.variance / one.total**2 for one in (a, b))
+    covariance = np.sum(1 / records) * (np.minimum.outer(F, F) - np.outer(F, F))
+    noise = sum(one.variance / size**2 for one, size in zip((a, b), sizes, strict=True))
     if noise:
-        covariance += noise * (1 + np.minimum.outer(known, known))
+        summed = known + 1.0  # noisy counts below each edge
+        several = np.minimum.outer(summed, summed) - np.outer(summed, F) - np.outer(F, summed)
+        covariance += noise * (several + len(pooled) * np.outer(F, F))
     spectrum = np.maximum(np.linalg.eigvalsh(factors[:, None] * covariance * factors), 0)
     statistic = float(gap @ gap)
     shift, ratio = _moved(a, b)
