@@ -45,7 +45,7 @@ def test_a_row_that_has_no_place_is_left_out(value):
 
 def test_warnings_say_nothing_about_rows():
     far = skl.features.FourierFeatures(2, 10, law=skl.features.frequencies.Gaussian(1e-9)).with_origin("declared")
-    with pytest.warns(UserWarning, match="phases are noise"):
+    with pytest.warns(UserWarning, match="phases are only noise"):
         far.sketch(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

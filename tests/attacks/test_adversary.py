@@ -238,7 +238,7 @@ def test_a_far_record_does_not_stop_a_release(far):
     """A release that is made would tell that no record was so far away."""
     row = np.array([[far, 1.0]], type(far))
     operator = skl.design(bounds=([-5, -5], [5, 5]), n_components=2)
-    with pytest.warns(UserWarning, match="phases are noise"):
+    with pytest.warns(UserWarning, match="phases are only noise"):
         sketch = operator.sketch(row)
     assert sketch.count == sketch.clipped == 1
     assert operator.features(row).shape[0] == 1

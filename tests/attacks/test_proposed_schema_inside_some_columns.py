@@ -161,7 +161,7 @@ def test_descriptions_of_a_sample_are_not_declared():
     assert (told.origin, told.with_columns(("a", "b")).origin) == (Origin.SAMPLE, Origin.SAMPLE)
     assert refused(told.sketch(rows))
     wide = np.random.default_rng(0).normal(size=(400, 80))
-    cells = skl.design(wide, n_components=2).with_origin("declared")
+    cells = skl.design(wide, n_components=2, features=skl.features.Cells()).with_origin("declared")
     assert cells.spread > 0
     assert refused(cells.sketch(wide))
 

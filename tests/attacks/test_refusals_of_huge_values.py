@@ -23,7 +23,7 @@ from sketchlearn.sketch.priority_sample import Keeping
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*too far from the center for a phase"),
-    pytest.mark.filterwarnings("ignore:.*float32 phases are noise"),
+    pytest.mark.filterwarnings("ignore:.*float32 phases are only noise"),
     pytest.mark.filterwarnings("ignore:.*lie outside .*, the range of the design"),
     pytest.mark.filterwarnings("ignore:.*values that the schema does not know"),
     pytest.mark.filterwarnings("ignore:.*may have been another whole number"),

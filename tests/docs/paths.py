@@ -50,7 +50,7 @@ def path_of(action, kernel=None):
 
 def paths():
     """The paths of the promise."""
-    cells = skl.SketchKMeans(K, random_state=0).design(ROWS[:5000]).sketch(ROWS)
+    cells = skl.SketchKMeans(K, features=skl.features.Cells(), random_state=0).design(ROWS[:5000]).sketch(ROWS)
     waves = skl.design(ROWS[:5000], n_components=K).sketch(ROWS)
     return {
         "fit(X) to the kernel that sums all rows": path_of(lambda: model().fit(ROWS), "CellSums.add_counted"),

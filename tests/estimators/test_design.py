@@ -187,7 +187,7 @@ def test_probes_lie_along_the_axes():
     [
         (lambda: Probed(Gaussian(1.0), units=(1.0,), spread=(1.0, 2.0)), "1 units but 2 spreads"),
         (lambda: Probed(Gaussian(1.0), units=(), spread=()), "units must be a list"),
-        (lambda: Probed(Gaussian(1.0), units=(-1.0,), spread=(1.0,)), "each of the units"),
+        (lambda: Probed(Gaussian(1.0), units=(-1.0,), spread=(1.0,)), "units must be a positive number"),
         (lambda: Probed("x", units=(1.0,), spread=(1.0,)), "isotropic distribution"),
         (lambda: Mixture((Probed(Gaussian(1.0), units=(1.0,), spread=(1.0,)),)), "cannot be part of a mixture"),
         (lambda: FourierFeatures(3, 9, law=Probed(Gaussian(1.0), units=(1.0,), spread=(1.0,))).frequencies,

@@ -73,7 +73,7 @@ def test_a_number_that_is_given_is_taken_and_doubted_where_rows_repeat():
     )
     with pytest.raises(ValueError, match="50 does not divide 195"):
         skl.design(rows, n_components=K, features=skl.features.Fourier(subsample=50))
-    with pytest.warns(UserWarning, match=r"drawn from about \d+ different ones"):
+    with pytest.warns(UserWarning, match=r"draws from about \d+ different ones"):
         skl.design(rows.round(), n_components=K, features=skl.features.Fourier(subsample=65))
 
 

@@ -219,7 +219,7 @@ def test_bad_parameters_are_named(changes, message):
 
 def test_what_cannot_be_asked():
     features = skl.PeriodicFeatures(50, query="triangle", random_state=0).fit(ROWS)
-    with pytest.raises(ValueError, match="not single bits"):
+    with pytest.raises(ValueError, match="cannot be packed into bits"):
         features.pack(ROWS)
     features = skl.PeriodicFeatures(50, random_state=0).fit(ROWS)
     with pytest.raises(TypeError, match="a fitted linear model"):

@@ -24,7 +24,8 @@ def clusters(n=6000, d=100, k=4, seed=0, width=1.0):
 
 
 X, LABELS = clusters()
-OPERATOR = skl.design(X[:1000], n_components=4)
+CELLS = {"features": skl.features.Cells()}
+OPERATOR = skl.design(X[:1000], n_components=4, **CELLS)
 
 
 def squared_error(rows, centers):
@@ -149,7 +150,7 @@ def test_mixtures_of_cells(kind):
 
 def test_doubtful_results_say_so():
     first = np.sort(LABELS) < 2  # a sample of two clusters alone
-    operator = skl.design(X[np.argsort(LABELS)][first][:500], n_components=4)
+    operator = skl.design(X[np.argsort(LABELS)][first][:500], n_components=4, **CELLS)
     with pytest.warns(ConvergenceWarning, match="times as far"):
         skl.SketchKMeans(4, random_state=0).fit_sketch(operator.sketch(X))
     far = OPERATOR.sketch(np.concatenate([X, 1e4 * X[:100]]))
@@ -209,17 +210,19 @@ def test_what_cells_cannot_tell_is_refused():
     assert "row 1" in str(pytest.raises(ValueError, OPERATOR.sketch, np.array([X[0], X[0] * np.nan])).value)
 
 
-def test_numbers_of_a_schema_go_by_frequencies():
-    """Profiles and kept rows of tables with many levels need them."""
+def test_tables_with_many_levels_have_the_standard_sketch():
     rng = np.random.default_rng(0)
     columns = {f"c{i}": rng.choice([f"level {j}" for j in range(12)], 300) for i in range(6)}
     frame = pd.DataFrame({"x": rng.normal(size=300), **columns})
     schema = skl.schema(frame)
     operator = skl.design(frame, n_components=2, schema=schema, rows=50)
     assert operator.n_features > 64
-    assert operator.part(skl.features.CellSums) is None
-    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame)
-    assert fitted.sketch_.operator.part(skl.features.CellSums) is None
+    fitted = skl.SketchKMeans(2, schema=schema, random_state=0).fit(frame).sketch_
+    for found in (operator, fitted.operator):
+        assert [type(part).__name__ for part in found.parts] == ["CellSums", "Histograms", "SomeDirections"]
+    assert operator.keeping.size == 50
+    shares = skl.Questions(fitted).marginal("c0").shares
+    assert np.allclose(np.sort(shares), np.sort(frame["c0"].value_counts(normalize=True)))
 
 
 ALONG = np.column_stack([X[:, :6] + 5 * np.eye(6)[LABELS], 1000 * LABELS + 50 * X[:, 50], X[:, 51] > 1]).astype(
@@ -325,7 +328,7 @@ def test_along_is_refused_where_there_is_no_sample():
 
 
 def test_covariances_within_cells_are_those_of_the_sample():
-    operator = skl.design(X[:3000], n_components=4)
+    operator = skl.design(X[:3000], n_components=4, **CELLS)
     counts, shapes = operator.sampled_cells
     assert np.array_equal(counts, np.bincount(operator.cells_of(X[:3000]), minlength=operator.n_cells))
     places, cells = (X[3000:] - operator.middle) @ operator.projection.T, operator.cells_of(X[3000:])
@@ -334,7 +337,7 @@ def test_covariances_within_cells_are_those_of_the_sample():
     assert np.isclose(np.trace(shapes[largest]), np.trace(own), rtol=0.4)  # directions are those of the sample
     assert np.array_equal(shapes, shapes.transpose(0, 2, 1))
     assert replace(operator, covariances="") == operator
-    assert skl.design(X[:24], n_components=4).sampled_cells is None
+    assert skl.design(X[:24], n_components=4, **CELLS).sampled_cells is None
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -367,7 +370,7 @@ def test_errors_of_clusters_that_touch_are_withheld():
 def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
     assert OPERATOR.squares == "columns"
     without = replace(OPERATOR, squares="sum").sketch(X)
-    with pytest.warns(UserWarning, match="no room for squares"):
+    with pytest.warns(UserWarning, match="too many cells to store squares"):
         assert skl.SketchKMeans(4, random_state=0).fit_sketch(without).standard_errors_ == {}
     cosine = skl.design(X[:3000], n_components=4, features=skl.features.Cells(normalize=True)).sketch(X)
     private = skl.privatize(cosine, epsilon=20.0, delta=1e-6, assume_public_design=True)
@@ -378,7 +381,7 @@ def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
         assert model.inertia_ is None
     with pytest.raises(ValueError, match="private release of cells"):
         skl.choose_k(private)
-    many = skl.design(np.repeat(X, 8, axis=1), n_components=100)
+    many = skl.design(np.repeat(X, 8, axis=1), n_components=100, **CELLS)
     assert many.squares == "sum"
 
 
@@ -392,7 +395,7 @@ def test_the_number_of_clusters_of_many_columns(k, n):
 
 
 def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
-    sketch = skl.design(X[:3000], n_components=10).sketch(X)
+    sketch = skl.design(X[:3000], n_components=10, **CELLS).sketch(X)
     choice = skl.choose_k(sketch, 10)
     assert choice.n_clusters == 4
     assert choice.low == choice.high == 4

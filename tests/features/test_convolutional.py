@@ -179,7 +179,7 @@ def test_pixels_outside_are_refused_or_clipped():
             lambda: skl.features.ConvolutionalFeatures((8, 8, 900), pixels=(0, 1), filter_size=9),
             "too large for exact sums",
         ),
-        (lambda: skl.SketchClassifier(features=DIGITS).fit(X[:, :9], Y), "64 columns, but X has 9 features"),
+        (lambda: skl.SketchClassifier(features=DIGITS).fit(X[:, :9], Y), "64 columns, but X has 9"),
         (lambda: skl.SketchClassifier("parzen", features=DIGITS).fit(X, Y), "needs sketches of Fourier features"),
     ],
 )

@@ -367,7 +367,7 @@ def test_a_sample_of_heavy_tails_is_doubtful():
     rows = rng.standard_t(2.0, (20_000, 2))
     some = rows[:500]
     sketch = skl.design(rows, n_components=2).sketch(rows)
-    with pytest.warns(ConvergenceWarning, match="the farthest hundredth of the sample's rows holds .* give more rows"):
+    with pytest.warns(ConvergenceWarning, match="the farthest hundredth of the sample's rows has .* give more rows"):
         skl.SketchKMeans(2, random_state=0).fit_sketch(sketch, sample=some)
 
 

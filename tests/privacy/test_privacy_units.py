@@ -232,7 +232,7 @@ def test_a_budget_is_about_one_kind_of_unit(tmp_path):
     skl.privatize(people(), epsilon=1.0, budget=budget)
     skl.privatize(people(), epsilon=1.0, budget=budget)
     assert budget.spent.epsilon == 2.0
-    with pytest.raises(ValueError, match="the budget is about patient_id, and the release protects each row"):
+    with pytest.raises(ValueError, match="the budget protects patient_id, and the release protects each row"):
         skl.privatize(OPERATOR.sketch(X), epsilon=1.0, budget=budget)
 
 

@@ -153,7 +153,8 @@ def test_symmetric_and_concatenated():
     ):
         beside = skl.two_sample_test(both.sketch(X[:250]), both.sketch(X[250:]))
         assert replace(beside, columns=()) == replace(alone, columns=())
-        assert [one.p_value for one in beside.columns] == [one.p_value for one in alone.columns]
+        if both.part(skl.features.Histograms) is None:  # otherwise columns are compared by their counts
+            assert [one.p_value for one in beside.columns] == [one.p_value for one in alone.columns]
         assert skl.distance(both.sketch(X[:250]), both.sketch(X[250:])) == apart
         assert fourier_part(both.sketch(X))[0] == operator.sketch(X)
 
@@ -196,7 +197,7 @@ def fourier(seed=0, n=20):
         (
             lambda: skl.two_sample_test(*[skl.features.SecondMoments(2, bound=9.0).sketch(np.eye(2))] * 2),
             ValueError,
-            "Fourier features is needed, but this one is of SecondMoments",
+            "a comparison needs a sketch of Fourier features .*, but the sketch is of SecondMoments",
         ),
     ],
 )

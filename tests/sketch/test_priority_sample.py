@@ -284,7 +284,7 @@ def test_partial_sketches_of_another_rule_are_refused():
 def test_partial_sketches_in_a_tree():
     """As Dask and Spark merge them; a session of Spark is started in tests/engines/test_spark.py."""
     text = partial.text_of(NAMED)
-    level = [partial.sketched(f"partition {i}", FRAME.iloc[i::30], text, "error") for i in range(30)]
+    level = [partial.sketched(f"partition {i}", FRAME.iloc[i::30], text, nulls="error") for i in range(30)]
     while len(level) > 1:
         level = [partial.merged(level[i : i + partial.ARITY], text) for i in range(0, len(level), partial.ARITY)]
     assert level == [NAMED.sketch(X).content()]

@@ -117,7 +117,7 @@ def designs() -> list[File]:
     rows, wide = rng.normal(size=(200, 9)), rng.normal(size=(200, 80))
     names = ("kmeans", "mixture", "mixture-full", "stable", "histograms", "generator", "moments", "ica", "subspaces")
     made = [skl.design(rows, n_components=3, task=task, seed=0) for task in names]
-    made += [skl.design(wide, n_components=3, task="kmeans"), skl.design(wide, task="generator")]
+    made += [skl.design(wide, n_components=3, features=skl.features.Cells()), skl.design(wide, task="generator")]
     made += [
         skl.design(wide, task="moments", features=skl.features.Moments(4)),
         skl.design(rows, n_components=3, rows=50),

@@ -543,8 +543,10 @@ class SketchClassifier(ClassifierMixin, LabelledEstimator):
         if isinstance(self.priors, str) and self.priors not in ("shares", "equal"):
             raise ValueError(f'priors must be "shares", "equal" or one number per class, not {self.priors!r}')
         if self.features is not None and not isinstance(self.features, Operator):
-            wanted = "an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255))"
-            raise TypeError(f"features must be {wanted}, not {shortened(self.features)}")
+            raise TypeError(
+                "features must be an operator, such as ConvolutionalFeatures((28, 28), pixels=(0, 255)), "
+                f"not {shortened(self.features)}"
+            )
         if self.n_directions is not None and self.n_directions != AUTO:
             whole("n_directions", self.n_directions, most=MOST_DIRECTIONS)
             if self.features is not None or self.bounds is not None:

@@ -84,7 +84,7 @@ class CellSums(CountingOperator, Directed):
     --------
     >>> import numpy as np, sketchlearn as skl
     >>> rows = np.repeat(np.eye(100)[:2], 4, axis=0)
-    >>> operator = skl.design(rows, n_components=2)
+    >>> operator = skl.design(rows, n_components=2, features=skl.features.Cells())
     >>> operator.in_words
     'means and squares of 100 columns in 2 Voronoi cells of 1 direction'
     >>> counts, means, _ = operator.split(operator.sketch(rows).mean)

@@ -212,7 +212,7 @@ def _model(sketch: Sketch, estimator: Any) -> tuple[Mixture, Parts]:
         return density, Parts(centers, weights, covariances, "component")
     name = type(estimator).__name__
     if not isinstance(estimator, SketchEstimator):
-        raise TypeError(f"estimator must be a fitted estimator, such as a SketchKMeans, or None, not {name}")
+        raise TypeError(f"a picture needs a fitted estimator, such as a SketchKMeans, or no estimator, not {name}")
     if estimator.sketch_.operator.n_features != sketch.operator.n_features:
         raise ValueError("the estimator and the sketch have different numbers of columns: draw it with its own sketch")
     model: Any = estimator.fitted_model()

@@ -204,7 +204,9 @@ class SealedSeed:
             raise ValueError("an encrypted seed must have the names header and sealed, and nothing else")
         sealed, least = bytes.fromhex(form["sealed"]), SEED_BYTES + OVERHEAD
         if not least <= len(sealed) <= least + MOST_CREDENTIAL_BYTES or sealed.hex() != form["sealed"]:
-            raise ValueError("its encrypted seed has another length, or other digits, than one has")
+            raise ValueError(
+                "its encrypted seed is malformed: it has the wrong length, or characters that are not hexadecimal"
+            )
         return cls(PartHeader.from_json(form["header"]), sealed)
 
 
