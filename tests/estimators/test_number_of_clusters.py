@@ -154,7 +154,7 @@ def test_a_path_finds_a_small_cluster_among_pieces_of_large_ones():
     beside = np.concatenate([centers[:3] + away for away in (-0.4, 0.0, 0.4)])
     weights = np.append(np.full(9, 0.98 / 9), 0.02)
     density = Mixture(DiagonalGaussian(), weights, np.concatenate([beside, centers[3:]]), np.ones((10, 2)))
-    path = component_path(problem, density, DiagonalGaussian(), float(len(X)), MOST)
+    path = component_path(problem, density, DiagonalGaussian(), float(len(X)), MOST, None)
     assert (path.n_components, path.explains) == (4, True)
 
 

@@ -205,7 +205,7 @@ def test_independent_components_have_errors():
         }
         apart.append(((model.components_ - truth) / errors["components_"]).ravel())
     assert 0.65 < np.sqrt(np.mean(np.square(apart))) < 1.4  # 48 numbers, not all independent
-    with pytest.warns(UserWarning, match="need rows"):
+    with pytest.warns(UserWarning, match="need a sample of rows"):
         assert skl.SketchICA(random_state=0).fit_sketch(model.sketch_).standard_errors_ == {}
 
 

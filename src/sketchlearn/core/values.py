@@ -224,11 +224,11 @@ def floats(
     name: str, values: Any, count: int | None = None, check: Callable[[str, Any], float] = number
 ) -> tuple[float, ...]:
     """The numbers of a list, each of them checked: `count`, or at least one."""
-    found = tuple(check(name, value) for value in listed(values))
+    found = listed(values)
     if not found or count not in (None, len(found)):
         wanted = "numbers" if count is None else f"{count} numbers"
         raise ValueError(f"{name} must be a list of {wanted}, not {shortened(values)}")
-    return found
+    return tuple(check(name, value) for value in found)
 
 
 def whole(name: str, x: Any, least: int = 1, most: int = 2**63 - 1) -> int:

@@ -51,9 +51,11 @@ def check_center(center: Any, n_features: int, dtype: Any) -> tuple[float, ...] 
     """A center as n_features finite numbers of this precision, or None for the origin."""
     if center is None:
         return None
-    kinds = set(map(type, center)) if isinstance(center, tuple | list) else set()
+    as_list = isinstance(center, tuple | list)
+    fits = not as_list or len(center) == n_features  # before an array is made of what a file has
+    kinds = set(map(type, center)) if as_list and fits else set()
     # an array of words would have room for the longest in each place
-    if all(issubclass(kind, numbers.Real) for kind in kinds) and not isinstance(center, np.ma.MaskedArray):
+    if fits and all(issubclass(kind, numbers.Real) for kind in kinds) and not isinstance(center, np.ma.MaskedArray):
         with contextlib.suppress(TypeError, ValueError), np.errstate(all="ignore"):
             values = np.asarray(center)
             if values.dtype.kind in "fiu" and values.shape == (n_features,):
