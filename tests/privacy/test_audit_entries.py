@@ -21,6 +21,7 @@ def test_no_claim_is_exceeded(name):
     assert bound <= BY_NAME[name].epsilon, number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fix_that_is_taken_out_is_found(name):
     bound, _ = audited(BY_NAME[name], ANSWERS[name], hole=True)
