@@ -9,7 +9,7 @@ import numpy as np
 from sketchlearn.inference.sampling_noise import exceedance
 from sketchlearn.questions.marginals import ColumnCounts
 
-TRIMMED = 0.025  # of the records at either end, where only medians and quantiles are known well
+TRIMMED = 0.025  # of the records at either end, which may lie beyond the bins
 STEPS = np.linspace(TRIMMED, 1 - TRIMMED, 96)
 
 
@@ -18,7 +18,7 @@ class CountsDrift:
     """How the counts of one column differ: the p-value, and the shift and ratio of spreads from first to second."""
 
     p_value: float
-    statistic: float  # over its mean if nothing changed
+    statistic: float  # over its expectation under the null hypothesis
     shift: float
     spread_ratio: float
 
@@ -61,7 +61,7 @@ def counts_drift(a: ColumnCounts, b: ColumnCounts) -> CountsDrift:
 
 
 def _moved(a: ColumnCounts, b: ColumnCounts) -> tuple[float, float]:
-    """The shift of the mean and the ratio of standard deviations, of all but the ends where bins do not know them."""
+    """The shift of the mean and the ratio of standard deviations; without the ends, where these cannot be computed."""
     moments = [one.mean_and_variance() for one in (a, b)]
     if moments[0] is None or moments[1] is None:
         quantiles = np.stack([one.quantiles(STEPS) for one in (a, b)])

@@ -57,7 +57,7 @@ class LevelShift:
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """How one column differs between two sketches, read off the frequencies along its axis.
+    """How one column differs between two sketches, by its histograms or by the frequencies along its axis.
 
     Attributes
     ----------
@@ -107,11 +107,17 @@ class ColumnDrift:
         return f"{sign}{in_digits(self.shift, 3)}{unit}"
 
 
-def _by_table_column(drifts: Sequence[tuple[int, ColumnDrift]], a: Sketch, b: Sketch) -> list[ColumnDrift]:
-    """The drifts of a schema's numbers, given with their positions, as those of the table's columns.
+#: how surprising the drift of one of a record's numbers is, the position of that number, and the drift
+_NumberDrift = tuple[float, int, ColumnDrift]
 
-    A column has the least p-value of its numbers, which are corrected for the number of all of them already.
+
+def _by_table_column(found: Sequence[_NumberDrift], a: Sketch, b: Sketch) -> list[ColumnDrift]:
+    """The drifts of numbers as those of the table's columns, the most surprising first.
+
+    A column has the least p-value of its numbers, which are corrected for the number of all of them already. The
+    proportions of categories come from the sketches, of histograms or of frequencies of the columns.
     """
+    drifts = [(at, drift) for _, at, drift in sorted(found, key=lambda one: (one[2].p_value, -one[0]))]
     columns: Any = a.operator.columns
     if not isinstance(columns, SchemaColumns):
         return [drift for _, drift in drifts]
@@ -171,12 +177,11 @@ def _proportion_shift(column: Column, position: int, a: Sketch, b: Sketch) -> Le
     return None if before is None or after is None else LevelShift(word, before, after)
 
 
-def _share_of(sketch: Sketch, position: int, size: float, missing: float | None = None) -> float | None:
+def _share_of(part: Sketch, position: int, size: float, missing: float | None = None) -> float | None:
     """The proportion of records whose number is `size`, where others have 0, or half of it if missing."""
-    if (counts := part_of(sketch, Histograms)) is not None:
-        share = ColumnCounts.of(counts, position).share_of(size, (0.0,) if missing is None else (0.0, size / 2))
+    if isinstance(part.operator, Histograms):
+        share = ColumnCounts.of(part, position).share_of(size, (0.0,) if missing is None else (0.0, size / 2))
         return None if share is None else share.value
-    part: Any = compared_part(sketch)
     return share_by_features(part, part.operator, position, size, missing or 0.0)
 
 
@@ -200,8 +205,8 @@ class Drift:
     statistic : n_a n_b / (n_a + n_b) times the weighted mean of |z_a - z_b|^2.
     p_value : probability that records of one distribution differ at least as much.
     n_a, n_b : numbers of records.
-    columns : drift of each column of the table, the most surprising first; empty if the operator has no frequencies
-        along the axes (those of `design` have).
+    columns : drift of each column of the table, the most surprising first; empty if the operator has neither
+        histograms nor frequencies along the axes (those of `design` have).
 
     >>> print(Drift(0.031, 0.004, 12.0, 1e-9, 1000, 1000))
     The two sketches differ: MMD 0.031 where sampling error gives 0.004 (p < 1e-5).
@@ -278,9 +283,13 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
         weights = frequency_weights(mean, pooled, noise, private)
         squares = np.abs(a.mean - b.mean) ** 2
         statistic = together * float(weights @ squares)
-        counted, probed = _counted_columns(*tables), []
-        if counted is None and a.operator.n_features == tables[0].operator.n_features:
-            probed = _probed_columns(a, b, noise, weights, private)
+        parts, drifts = (a, b), []
+        counts = part_of(tables[0], Histograms), part_of(tables[1], Histograms)
+        if counts[0] is not None and counts[1] is not None:
+            parts = counts[0], counts[1]
+            drifts = _counted_columns(*parts)
+        elif a.operator.n_features == tables[0].operator.n_features:
+            drifts = _probed_columns(a, b, noise, weights, private)
         return Drift(
             distance=float(np.sqrt(np.mean(squares))),
             expected=float(np.sqrt(np.mean(noise.variances + noise.parts * private.variances) / together)),
@@ -288,7 +297,7 @@ def two_sample_test(a: Sketch, b: Sketch, *, seed: int = 0) -> Drift:
             p_value=exceedance(noise.spectrum(weights, private), statistic),
             n_a=a.count,
             n_b=b.count,
-            columns=tuple(_by_table_column(probed if counted is None else counted, *tables)),
+            columns=tuple(_by_table_column(drifts, *parts)),
         )
 
 
@@ -335,24 +344,18 @@ def effective_count(a: Sketch, b: Sketch) -> float:
     return float(a.count) * float(b.count) / (float(a.count) + float(b.count))
 
 
-def _counted_columns(a: Sketch, b: Sketch) -> list[tuple[int, ColumnDrift]] | None:
-    """The drift of each number of a record, from histograms of it; None where the sketches have none."""
-    counts = part_of(a, Histograms), part_of(b, Histograms)
-    if counts[0] is None or counts[1] is None:
-        return None
+def _counted_columns(a: Sketch, b: Sketch) -> list[_NumberDrift]:
+    """The drift of each number of a record, from its histograms."""
     names = a.operator.column_names
     found = []
     for column, name in enumerate(names):
-        drift = counts_drift(*(ColumnCounts.of(part, column) for part in counts if part is not None))
+        drift = counts_drift(ColumnCounts.of(a, column), ColumnCounts.of(b, column))
         p = min(1.0, len(names) * drift.p_value)
         found.append((drift.statistic, column, ColumnDrift(name, p, drift.shift, drift.spread_ratio)))
-    found.sort(key=lambda one: (one[2].p_value, -one[0]))
-    return [(column, drift) for _, column, drift in found]
+    return found
 
 
-def _probed_columns(
-    a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released
-) -> list[tuple[int, ColumnDrift]]:
+def _probed_columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released) -> list[_NumberDrift]:
     """The drift of each number of a record, from the probes along its axis; real waves have no phase."""
     operator: Any = a.operator
     if not isinstance(operator.law, Probed) or not operator.wave.complex:
@@ -380,8 +383,7 @@ def _probed_columns(
         before, after = (max(-np.log(abs(z)), NARROWEST) for z in (z_a, z_b))
         ratio = float(np.sqrt(after / before))
         found.append((surprise, column, ColumnDrift(operator.column_names[column], p, shift, ratio)))
-    found.sort(key=lambda one: (one[2].p_value, -one[0]))
-    return [(column, drift) for _, column, drift in found]
+    return found
 
 
 @dataclass(frozen=True)

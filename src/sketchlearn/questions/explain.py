@@ -29,7 +29,7 @@ from sketchlearn.estimators.design.designs import design
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS
 from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
-from sketchlearn.inference.cells import Cells as CellsOf
+from sketchlearn.inference.cells import Cells
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import fit_density
 from sketchlearn.inference.decoders.loop import EXPLAINED, Decoder, Outcome, Status, decode
@@ -252,12 +252,12 @@ def explain(
     Nothing is wrong: fitted on all rows: they were few enough to be kept; ... (residual ...).
     """
     rng = np.random.default_rng(random_state)
-    if isinstance(fitted, Sketch) and n_components is not None and CellsOf.of(fitted) is not None:
+    if isinstance(fitted, Sketch) and n_components is not None and decoder == "auto" and Cells.of(fitted) is not None:
         fitted = SketchKMeans(n_components, random_state=random_state).fit_sketch(fitted)
     if isinstance(fitted, StepEstimator) and (step := fitted.step_of(fitted.sketch_)) is not None:
         _check_number(fitted, n_components)
         return _of_steps(fitted, step, X, rng)
-    if isinstance(fitted, StepEstimator) and (cells := CellsOf.of(fitted.sketch_)) is not None:
+    if isinstance(fitted, StepEstimator) and (cells := Cells.of(fitted.sketch_)) is not None:
         _check_number(fitted, n_components)
         check_public_rows(None if X is None else fitted.sketch_.ledger, assume_public_sample)
         return _of_cells(fitted, cells, X, rng)
@@ -312,15 +312,15 @@ def _of_steps(fitted: StepEstimator, step: Any, X: Any, rng: np.random.Generator
     return _beside_rows(fitted, sentences, {"gain": step.gain}, step.doubts, said, X, rng)
 
 
-def _of_cells(fitted: StepEstimator, cells: CellsOf, X: Any, rng: np.random.Generator) -> Explanation:
-    """The explanation of clusters of cells in directions: how near they lie to their records' own centers."""
-    within = float(cells.shares @ cells.within) / max(cells.cost(fitted.fitted_model().centers_of_parts), 1e-300)
+def _of_cells(fitted: StepEstimator, cells: Cells, X: Any, rng: np.random.Generator) -> Explanation:
+    """The explanation of clusters of cells in directions: the part of the squared error that cells hide."""
+    cost = cells.cost(fitted.fitted_model().centers_of_parts)
+    within = float(cells.shares @ cells.within) / max(cost, 1e-300)
     sentences = [
         f"All rows were summed in {len(cells):,} cells, and the result is learned of their means.",
         f"{within:.0%} of the squared error lies within the cells, where no center can lower it.",
     ]
-    doubts = cells.doubts(cells.cost(fitted.fitted_model().centers_of_parts))
-    return _beside_rows(fitted, sentences, {"within": within}, doubts, "", X, rng)
+    return _beside_rows(fitted, sentences, {"within": within}, cells.doubts(cost), "", X, rng)
 
 
 def _beside_rows(

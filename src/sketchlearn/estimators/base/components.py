@@ -188,7 +188,7 @@ class DesignedEstimator(ErrorBarredEstimator):
         return self.features if self.features is not None or self.decoder == AUTO else Fourier()
 
     def _features_for(self, design_sample: DesignSample) -> Features:
-        """The features for these rows. Frequencies encode tables with a schema, unless cells are asked for."""
+        """The features for these rows; by default, frequencies for tables of up to 64 encoded columns."""
         wanted, narrow = self._wanted_features, design_sample.rows.shape[1] <= WIDE
         pilot_suits = self._task == "kmeans" and self.profile_columns is None and not self._chooses
         if wanted is not None:

@@ -330,6 +330,13 @@ def whole_directions(directions: Single, bound: float, places: Single) -> tuple[
 MOST_UNEVEN = 64.0  # The widest direction keeps 8 bits of its numbers.
 
 
+def moments_in_directions(sampled: DesignSample, n_directions: int, seed: int) -> SomeDirections:
+    """Second moments of coordinates in this number of principal directions of a sample."""
+    around = (sampled.rows - sampled.rows.mean(axis=0)).astype(np.float32)
+    directions, _ = principal_directions(around, 1, n_directions, np.random.default_rng(seed))
+    return in_directions(sampled, directions, np.ones(around.shape[1]))
+
+
 def in_directions(sampled: DesignSample, directions: Single, units: Double) -> SomeDirections:
     """Second moments of coordinates in directions (p, d), of rows less the sample's mean, in units."""
     rows, (p, d) = sampled.rows, directions.shape

@@ -17,8 +17,7 @@ from sketchlearn.estimators.design.cells import (
     WIDE,
     CellsAsked,
     cells_on_sample,
-    in_directions,
-    principal_directions,
+    moments_in_directions,
 )
 from sketchlearn.estimators.design.column_ranges import checked_bounds, fourth_moments, keeping_rows, second_moments
 from sketchlearn.estimators.design.frequencies import (
@@ -315,11 +314,8 @@ def _moments(request: Request) -> Operator:
             raise InvalidValueError(
                 "of moments needs a sample, and keeps no rows", "leave out bounds and rows", parameter="n_directions"
             )
-        rows = design_sample.rows
         with one_blas_thread():
-            around, rng = (rows - rows.mean(axis=0)).astype(np.float32), np.random.default_rng(request.seed)
-            directions, _ = principal_directions(around, 1, request.features.n_directions, rng)
-            return in_directions(design_sample, directions, np.ones(rows.shape[1]))
+            return moments_in_directions(design_sample, request.features.n_directions, request.seed)
     moments = second_moments if request.task == MOMENTS else fourth_moments
     operator: Any = moments(design_sample, request.bounds)
     return replace(operator, outside=CLIP) if request.sample is None else request.keeping(operator, design_sample)

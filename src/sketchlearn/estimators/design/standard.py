@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sketchlearn.core.arrays import Single
 from sketchlearn.estimators.base.state import DesignSample
-from sketchlearn.estimators.design.cells import WIDE, in_directions, principal_directions
+from sketchlearn.estimators.design.cells import WIDE, moments_in_directions
 from sketchlearn.estimators.design.frequencies import BINS, MOST_COLUMNS_COUNTED, Asked, bins_of_rows, on_sample
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, thinned
 from sketchlearn.features.composed import concatenate
@@ -30,9 +29,7 @@ def with_standard_parts(cells: Operator, sampled: DesignSample, n_components: in
         parts.append(bins_of_rows(rows, BINS, representative=sampled.representative, columns=sampled.columns))
     asked = Asked(n_components, "mixture", wave_from("exponential"), N_FREQUENCIES, seed)
     if d > WIDE:
-        around: Single = (rows - rows.mean(axis=0)).astype(np.float32)
-        directions, _ = principal_directions(around, 1, N_DIRECTIONS, np.random.default_rng(seed))
-        directed = in_directions(sampled, directions, np.ones(d))
+        directed = moments_in_directions(sampled, N_DIRECTIONS, seed)
         places = replace(sampled, rows=directed.mapped(rows, 1), columns=None)
         waves: Operator = directed.with_inner(on_sample(asked, places))
     else:
