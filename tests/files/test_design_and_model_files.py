@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import functools
 import json
+from operator import getitem
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,8 +12,9 @@ import pytest
 from hypothesis import given
 
 import sketchlearn as skl
-from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
-from sketchlearn.files.designs import design_from_bytes, design_to_bytes
+from sketchlearn.estimators.files import model_from_bytes, model_to_bytes, selected_from_bytes, selected_to_bytes
+from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema_from_bytes, schema_to_bytes
+from sketchlearn.rows.schemas.columns import Category, Number
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((3000, 2)) + 12 * RNG.integers(0, 2, (3000, 1))
@@ -100,6 +103,27 @@ def test_other_files_are_refused(read, data, message):
     with pytest.raises(skl.FormatError, match=message) as caught:
         read(data)
     assert "\n" not in str(caught.value)
+
+
+def places(item, path=()):
+    """The path of every value in a JSON document."""
+    inside = item.items() if isinstance(item, dict) else enumerate(item[:2]) if isinstance(item, list) else ()
+    return [path, *(found for key, value in inside for found in places(value, (*path, key)))]
+
+
+def test_values_nested_deeply_anywhere_are_refused():
+    """Some depths end the recursion of a reader, others that of a check or of a message."""
+    classes = skl.privacy.select_classes({"a": 500, "b": 400}, epsilon=1.0, delta=1e-6)
+    schema = skl.Schema([Category("a", ["x", "y"]), Number("b")])
+    kinds = [(selected_to_bytes(classes), selected_from_bytes), (schema_to_bytes(schema), schema_from_bytes)]
+    for data, read in [*kinds, (MODEL, model_from_bytes), (DESIGN, design_from_bytes)]:
+        for path in places(json.loads(data))[1:]:
+            document = json.loads(data)
+            functools.reduce(getitem, path[:-1], document)[path[-1]] = "here"
+            for depth in (300, 480, 850):
+                nested = json.dumps(document).replace('"here"', "[" * depth + "]" * depth)
+                with contextlib.suppress(skl.FormatError):
+                    read(nested.encode())
 
 
 def test_designs_come_back_and_are_the_same_bytes(tmp_path):

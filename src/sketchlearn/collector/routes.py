@@ -32,6 +32,7 @@ from sketchlearn.collector.views import (
     TokenView,
     View,
 )
+from sketchlearn.core.containers import read_json
 from sketchlearn.core.packages import __version__
 
 ROOT = "/v1"
@@ -177,8 +178,8 @@ def object_of(required: dict[str, Any], optional: dict[str, Any] | None = None) 
 def json_object(data: bytes) -> dict[str, Any]:
     """The JSON object of a request."""
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
+        found = read_json(data)
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise RefusalError("malformed", "the body must be a JSON object")

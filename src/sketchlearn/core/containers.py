@@ -28,6 +28,9 @@ from safetensors.numpy import save as save_tensors
 from sketchlearn.core.limits import FormatError, check_cost, check_size, check_text, read_at_most, tensor_cost
 from sketchlearn.core.values import shortened
 
+MOST_LEVELS = 64  # of lists and objects in each other; operators and distributions in each other take fewer
+_TOO_DEEP = "not a file of sketchlearn: it is nested too deeply"
+
 # Only numbers such as these, with any digits, can be beyond all floats, or take long to read. Looking at each number
 # would take most of the time of reading, and a regular expression takes seconds on runs of 308 digits.
 _POWERS, _MANY_DIGITS = (b"e000", b"e+000"), b"0" * 309
@@ -37,21 +40,37 @@ _ANY_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 def read_json(text: bytes, *, outer: bool = False) -> Any:
     """The value of a JSON text that is cheap to read, without repeated keys, NaN, and numbers beyond floats.
 
-    An `outer` text contains another one, which is read next. A `FormatError` says what reading would cost; a
-    `ValueError` or a `RecursionError`, why the text is invalid.
+    An `outer` text contains another one, which is read next. A `FormatError` says what reading would cost, or that the
+    text is nested too deeply; a `ValueError`, why it is invalid.
     """
     check_text(text, outer=outer)
     digits = text.translate(_ANY_DIGITS)
     many = _MANY_DIGITS in digits
     odd = many or any(power in digits for power in _POWERS)
     del digits
-    return json.loads(
-        text.decode("utf-8"),
-        object_pairs_hook=_without_repetition,
-        parse_constant=_finite,
-        parse_float=_finite if odd else None,
-        parse_int=_whole if many else None,
-    )
+    try:
+        value = json.loads(
+            text.decode("utf-8"),
+            object_pairs_hook=_without_repetition,
+            parse_constant=_finite,
+            parse_float=_finite if odd else None,
+            parse_int=_whole if many else None,
+        )
+    except RecursionError:
+        raise FormatError(_TOO_DEEP) from None
+    if text.count(b"[") + text.count(b"{") > MOST_LEVELS:
+        _check_levels(value)
+    return value
+
+
+def _check_levels(value: Any) -> None:
+    """Refuses a value in which lists and objects are nested deeply: whatever reads it next may be recursive."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inside = (item.values() if type(item) is dict else item for item in level if type(item) in (dict, list))
+        if not (level := [x for values in inside for x in values if type(x) in (dict, list)]):
+            return
+    raise FormatError(_TOO_DEEP)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,7 +138,7 @@ class Header:
             arrays = {name: (one["dtype"], tuple(one["shape"])) for name, one in header.items()}
         except FormatError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise FormatError(_NOT_OURS) from None
         check_cost("reading its arrays", tensor_cost(len(data) - 8 - length))
         return cls(entry, arrays)
@@ -153,7 +172,7 @@ def unpack(data: bytes, parse: Callable[[bytes], Any] = read_json) -> tuple[dict
         number, digest = description["format"], description["digest"]
     except FormatError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise FormatError(_NOT_OURS) from None
     if type(number) is not int or number < 1:
         raise FormatError("not a sketchlearn file of a format that exists")
@@ -280,8 +299,6 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise
     except UnicodeDecodeError:
         raise FormatError("not a JSON file: it is not text") from None
-    except RecursionError:
-        raise FormatError("not a JSON file of sketchlearn: it is nested too deeply") from None
     except ValueError as error:
         raise FormatError(f"not a JSON file, or a damaged one: {shortened(str(error), 100)[1:-1]}") from None
     if not isinstance(document, dict):

@@ -24,7 +24,7 @@ from sketchlearn.estimators.base.supervised import check_labels
 from sketchlearn.estimators.registry import task_of, tasks
 from sketchlearn.features.operator import MOST_FEATURES, Operator
 from sketchlearn.files.designs import design_from_bytes, design_to_bytes, schema_from_bytes, schema_to_bytes
-from sketchlearn.files.sketches import expecting, from_bytes, kind_of
+from sketchlearn.files.sketches import expecting, from_bytes, kind_of, refusing
 from sketchlearn.files.sketches import load as load_sketch
 from sketchlearn.privacy.class_selection import SelectedClasses
 from sketchlearn.rows.schemas.table_schema import Schema
@@ -51,11 +51,9 @@ def selected_from_bytes(data: bytes) -> SelectedClasses:
     document = from_document(data, CLASSES, VERSION)
     if document.keys() != {"kind", "version", "labels", "ledger"}:
         raise FormatError("a damaged file of classes: it must have labels, a ledger, and nothing else")
-    try:
+    with refusing("a file of classes"):
         check_labels(document["labels"])
         ledger = Ledger.from_json(document["ledger"])
-    except ValueError as error:
-        raise FormatError(f"a damaged file of classes: {error}") from None
     if not ledger.selections:
         raise FormatError("a damaged file of classes: its ledger has no selection")
     return SelectedClasses(tuple(document["labels"]), ledger)
@@ -72,7 +70,7 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
         return tasks()["generator"].load().from_model_bytes(data)
     with expecting("model", data):
         document = from_document(data, MODEL, MODEL_VERSION)
-    try:
+    with refusing("a model"):
         name = document["type"]
         kind: Any = tasks()[name].load() if isinstance(name, str) and name in tasks() else None
         if kind is None or not kind.model_type.saved_fields():
@@ -82,9 +80,6 @@ def model_from_bytes(data: bytes) -> SketchEstimator:
         d = whole("n_features", document["n_features"], most=MOST_FEATURES)
         model = kind.model_type.from_fields(document, d)
         return kind(**kind.parameters_of(model)).with_model(model, document)
-    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError(f"not a model that this version can use: {said}") from None
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any], bytes]], ...] = (

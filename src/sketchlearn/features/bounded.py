@@ -150,9 +150,9 @@ class Boxed(Bounded):
         super().__post_init__()
         table = np.asarray(self.bound, object)
         given = [table.item()] * self.n_features if table.ndim == 0 else table.tolist()
-        bounds = tuple(positive("bound", b) for b in given)
-        if len(bounds) != self.n_features:
+        if len(given) != self.n_features:  # before the numbers, of which a file may hold millions
             raise ValueError(f"bound must be one positive number, or one for each of the {self.n_features} columns")
+        bounds = tuple(positive("bound", b) for b in given)
         if max(bounds) > LARGEST_BOUND:
             raise ValueError(f"bound {max(bounds)!r}: products of two values would overflow. Rescale the data")
         self._set(bound=bounds)

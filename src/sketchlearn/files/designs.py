@@ -7,7 +7,7 @@ from typing import Any
 from sketchlearn.core.containers import DESIGN, SCHEMA, from_document, to_document
 from sketchlearn.core.limits import FormatError, loading
 from sketchlearn.features.operator import Operator
-from sketchlearn.files.sketches import expecting, operator_from
+from sketchlearn.files.sketches import expecting, operator_from, refusing
 from sketchlearn.rows.schemas.table_schema import Schema
 
 DESIGN_VERSION = 1
@@ -42,7 +42,5 @@ def schema_from_bytes(data: bytes) -> Schema:
         document = from_document(data, SCHEMA, SCHEMA_VERSION)
     if document.keys() != {"kind", "version", "schema"}:
         raise FormatError("a damaged schema file: it must have a schema, and nothing else")
-    try:
+    with refusing("a schema"):
         return Schema.from_json(document["schema"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"not a schema that this version can use: {error}") from None

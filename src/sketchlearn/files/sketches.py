@@ -83,7 +83,7 @@ def from_bytes(data: bytes, *, trusted: Iterable[Any] | None = None) -> Sketch:
 
 def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Operator | None = None) -> Sketch:
     """The sketch of an unpacked file; if its operator is the `known` one, that is not drawn again."""
-    with _refusing("a sketch"):
+    with refusing("a sketch"):
         form = description["operator"]
         if known is not None and form == known.to_json():
             return sums_of(known, tensors, description)
@@ -95,7 +95,7 @@ def sketch_of(tensors: dict[str, Any], description: dict[str, Any], known: Opera
 
 def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, Any]) -> Sketch:
     """The sketch of an unpacked file with this operator; a `FormatError` says why it is refused."""
-    with _refusing("a sketch"):
+    with refusing("a sketch"):
         count = description["count"]
         ledger = Ledger.from_json(description["ledger"]) if "ledger" in description else None
         sign = "-?" if ledger is not None and ledger.lacking else ""  # distributed noise alone may be negative
@@ -121,14 +121,14 @@ def sums_of(operator: Operator, tensors: dict[str, Any], description: dict[str, 
 @loading()
 def operator_from(form: Any, what: str) -> Operator:
     """The operator of an untrusted JSON form; a `FormatError` says why it is refused."""
-    with _refusing(what):
+    with refusing(what):
         operator = _undrawn(form)
         operator.verify(form)
     return operator
 
 
 @contextmanager
-def _refusing(what: str) -> Iterator[None]:
+def refusing(what: str) -> Iterator[None]:
     """Errors about the content of a file as a `FormatError`."""
     try:
         yield
@@ -136,8 +136,6 @@ def _refusing(what: str) -> Iterator[None]:
         raise
     except KeyError as error:
         raise FormatError(f"not {what}: its description has no {error}") from None
-    except RecursionError:
-        raise FormatError(f"not {what}: its description is nested too deeply") from None
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FormatError(f"not {what} that this version can use: {error}") from error
 
@@ -314,7 +312,7 @@ class KnownOperator:
     def _require_equal(self, form: Any) -> None:
         try:
             other = Operator.unverified(form)
-        except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise FormatError(f"not a sketch that this version can use: {error}") from None
         if reason := difference(self.operator, other):
             raise OtherDesignError(f"it was sketched by another design than the collection's: {reason}")

@@ -259,8 +259,6 @@ class HiddenPart:
         try:
             form = read_json(header)
             sealed_seed = SealedSeed.from_json(form)
-        except RecursionError:
-            raise FormatError("not a secret share: its header is nested too deeply") from None
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise FormatError(f"not a secret share that this version can use: {error}") from None
         if _canonical(form) != header:
