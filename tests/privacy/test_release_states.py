@@ -206,6 +206,8 @@ class Adversary(RuleBasedStateMachine):
         if a.columns != b.columns:
             return self.new(a)
         overlap = any(a.people[person] * n > 0 for person, n in b.people.items())
+        # somebody who was forgotten from one batch, and is in another, is in both as far as releases go
+        overlap |= any(one[1] == other[1] and one[0] != other[0] for one in a.seen for other in b.seen)
         known = any(a.seen[key] * n > 0 for key, n in b.seen.items())
         before, own = a.sketch.copy(), a.sketch.copy()
         ways = {
