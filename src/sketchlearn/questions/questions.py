@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, called
+from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import counted, in_certain_digits, in_digits
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
@@ -47,7 +47,6 @@ from sketchlearn.questions.summaries import (
     ColumnSums,
     Description,
     Statistic,
-    TwoMoments,
     deviations_at,
     in_unit,
     is_logarithm,
@@ -63,6 +62,7 @@ LEAST_ROWS, MOST_ROWS = 256, 2048  # rows drawn from the density, on which funct
 AVERAGED_ROWS = 200_000  # rows drawn from the density, over which a function is averaged
 MOST_NUMBERS = 1 << 25  # features of drawn rows that are held at a time
 NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
+ONE_DEVIATION = 0.6827  # the confidence of an interval of one standard error to both sides
 LEAST_KNOWN = 0.5  # records: fewer, by a noisy count, are none
 DRAWN_BINS = 200  # of a density, that quantiles are read off
 EVERY = (0.0, *QUANTILES, 1.0)  # quantiles of a description
@@ -191,9 +191,10 @@ class Questions:
             std: Statistic | None = None
             quantiles: dict[float, Statistic] = {}
             missing, n = self.missing(which, confidence=confidence), float(self._whole.count)
-            if _has_values(column) and (bins := told("quantiles", self._bins, which)) is not None:
+            valued = self._n_known(which) >= LEAST_KNOWN
+            if valued and _has_values(column) and (bins := told("quantiles", self._bins, which)) is not None:
                 quantiles = {q: self._stated(which, bins.quantile(q, confidence)) for q in EVERY}
-            if _has_mean(column):
+            if valued and _has_mean(column):
                 mean = told("means", self.mean, which, confidence=confidence)
                 std = told("standard deviations", self.std, which, confidence=confidence)
             if self._has_levels(which):
@@ -215,7 +216,7 @@ class Questions:
         >>> import numpy as np, sketchlearn as skl
         >>> X = np.random.default_rng(0).standard_normal((10_000, 2)) * [1, 3] + [0, 5]
         >>> found = skl.Questions(skl.SketchKMeans(2, random_state=0).design(X).sketch(X)).quantile(1, 0.5)
-        >>> found.low <= np.median(X[:, 1]) <= found.high, found.high - found.low < 0.2
+        >>> bool(found.low <= np.median(X[:, 1]) <= found.high), found.high - found.low < 0.2
         (True, True)
         """
         which = self._column(column)
@@ -264,21 +265,22 @@ class Questions:
         self._require(which, _has_values, "order")
         if isinstance(self._kinds[which], Date) and not isinstance(value, int | float):
             value = (np.datetime64(value) - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-        return self._bins(which).count_above(float(value), confidence)
+        encoded = self._kinds[which].scaled(np.array([value], np.float64))  # there and back as the records went
+        same = float(in_unit(self._kinds[which], encoded)[0])
+        return self._bins(which).count_above(float(value) if math.isnan(same) else same, confidence)
 
     def missing(self, column: int | str, *, confidence: float = 0.95) -> Statistic:
         """The proportion of records without a value. Records that the schema drops are not in the sketch."""
-        share, z = self._missing(self._column(column)), deviations_at(confidence)
-        if share.exact is not False and not share.error:
-            return Statistic(share.value, share.value, share.value)
-        return Statistic.around(share.value, z * share.error, confidence, least=0.0, most=1.0)
+        share = self._missing(self._column(column))
+        reach = deviations_at(confidence) * share.error
+        return Statistic.around(share.value, reach, confidence if reach else 1.0, least=0.0, most=1.0)
 
     def top(self, column: int | str, n: int = 10) -> LevelShares:
         """The n most frequent values of a column that takes a few, with their proportions of all records."""
         which, n = self._column(column), whole("n", n)
         if not self._has_levels(which):
             said = f"column {self.columns[which]!r} takes many values, which the sketch does not count one by one"
-            raise InvalidValueError(said, f"ask for {called('marginal', 'column')} or a quantile")
+            raise InvalidValueError(said, f"ask for {called('marginal', 'column')}")
         found = self.marginal(which, MOST_BINS)
         if isinstance(found, Histogram):
             assert self._counts is not None
@@ -296,9 +298,9 @@ class Questions:
             if (counted := ColumnCounts.of(self._counts, position).share_of(value, others)) is not None:
                 return counted
         if self._sums is not None and self._sums.holds(position, value) and self._sums.holds(position, 0.0):
-            own = self._sums.two_moments(position, 0.0)
-            summed = float(np.clip(own.first / value - (missing or 0.0) / 2, 0, 1))
-            return Share(summed, own.noise[0] / value, not own.noise[0])
+            mean = self._sums.of_known(position, Share(0.0, 0.0), 0.0, ONE_DEVIATION)[0]
+            summed = float(np.clip(mean.value / value - (missing or 0.0) / 2, 0, 1))
+            return Share(summed, (mean.high - mean.low) / 2 / value, mean.confidence == 1)
         share = None
         if self._has_density:
             share = share_by_features(self._sketch, self._operator, position, value, missing or 0.0)
@@ -358,21 +360,31 @@ class Questions:
         found = self.mean_of(lambda rows: np.prod((rows[:, chosen] - means) / spreads, axis=1))
         return Statistic.around(found.value, deviations_at(confidence) * found.error, confidence, least=-1.0, most=1.0)
 
+    def _n_known(self, which: int) -> float:
+        return float(self._whole.count) * (1 - self._missing(which).value)
+
     def _require(self, which: int, can: Callable[[Column], bool], what: str) -> None:
-        """Refuses what a kind of column does not have."""
+        """Refuses what a kind of column, or one without values, does not have."""
         if not can(self._kinds[which]):
             said = f"column {self.columns[which]!r} is {kind_in_words(self._kinds[which])} and has no {what}"
             hashed = isinstance(self._kinds[which], Text)
-            raise InvalidValueError(said, "ask for `missing`" if hashed else "ask for `top`, its most frequent values")
+            raise InvalidValueError(said, f"ask for {called('missing' if hashed else 'top', 'column')}")
+        if self._n_known(which) < LEAST_KNOWN:
+            raise InvalidValueError(f"column {self.columns[which]!r} has no values: all are missing")
 
     def _stated(self, which: int, found: Statistic) -> Statistic:
         return replace(found, dates=isinstance(self._kinds[which], Date))
 
     def _missing(self, which: int) -> Share:
-        column = self._kinds[which]
+        """The proportion of missing values, and its error for the records in the sketch."""
+        column, kept = self._kinds[which], self._whole.kept
         if column.missing != INDICATE:
             return Share(0.0, 0.0)
-        return self.value_share(self._starts[which] + column.n_own, column.weight_of_gap)
+        if kept is not None and len(kept) and (kept.complete or (self._counts is None and self._sums is None)):
+            missing = np.isnan(self._known_rows(which)).astype(np.float64)
+            return Share(*astuple(self._weights.mean(missing, np.ones(len(missing), bool))))
+        share = self.value_share(self._starts[which] + column.n_own, column.weight_of_gap)
+        return share._replace(error=0.0) if share.exact else share
 
     def _has_levels(self, which: int) -> bool:
         """Whether the values of a column are counted one by one."""
@@ -397,10 +409,6 @@ class Questions:
         """The bins of a column, found once."""
         if which not in self._found_bins:
             self._found_bins[which] = self._new_bins(which)
-        if self._found_bins[which].total < LEAST_KNOWN:
-            raise InvalidValueError(
-                f"column {self.columns[which]!r} has no known values", "sketch records that have some"
-            )
         return self._found_bins[which]
 
     def _new_bins(self, which: int) -> Bins:
@@ -410,7 +418,7 @@ class Questions:
             known = self._known_rows(which)
             there, weights = ~np.isnan(known), self._weights.whole * float(self._whole.count)
             return Bins.of_values(known[there], weights[there], kept.chances[there])
-        missing = self._missing(which)
+        missing, n = self._missing(which), float(self._whole.count)
         if self._counts is not None:
             own = ColumnCounts.of(self._counts, start)
             weight = own.records / own.total
@@ -422,12 +430,10 @@ class Questions:
             except InvalidValueError as error:
                 raise self._refusal(f"the distribution of {self.columns[which]!r}") from error
             beyond = max(1 - float(drawn.shares.sum()), 0.0) / 2
-            n, edges, values = float(self._whole.count), drawn.edges, None
+            edges, values = drawn.edges, None
             counts = n * np.concatenate([[beyond], drawn.shares, [beyond]])
             variances = (n * np.concatenate([[beyond], drawn.errors, [beyond]])) ** 2
-        n = float(self._whole.count)
-        gone = Share(n * missing.value, n * missing.error if self._whole.ledger is not None else 0.0)
-        return Bins.between(column, edges, values, counts, variances, gone)
+        return Bins.between(column, edges, values, counts, variances, Share(n * missing.value, n * missing.error))
 
     def _unclipped(self, which: int) -> bool:
         """Whether no value of a column was clipped in the sums of columns."""
@@ -443,11 +449,9 @@ class Questions:
         """The mean or the standard deviation, by whatever determines it best."""
         which = self._column(column)
         self._require(which, _has_mean, what)
-        kind, start, found = self._kinds[which], self._starts[which], list[Statistic | None]()
-        linear = not is_logarithm(kind)
-        if self._sums is not None and linear:
-            moments = self._sums.two_moments(start, kind.typical_numbers[0])
-            found.append(self._of_sums(which, moments, confidence, what))
+        kind, found = self._kinds[which], list[Statistic | None]()
+        if self._sums is not None and not is_logarithm(kind):
+            found.append(self._of_sums(which, self._sums, confidence, what))
         if not any(one is not None and one.is_sharp for one in found):
             with suppress(InvalidValueError):
                 bins = self._bins(which)
@@ -455,20 +459,20 @@ class Questions:
         best = self._narrowest(found, f"the {what} of {self.columns[which]!r}")
         return self._stated(which, best) if what == "mean" else best
 
-    def _of_sums(self, which: int, moments: TwoMoments, confidence: float, what: str) -> Statistic | None:
+    def _of_sums(self, which: int, sums: ColumnSums, confidence: float, what: str) -> Statistic | None:
         """In the column's unit; None where sums do not determine it."""
         kind, missing = self._kinds[which], self._missing(which)
-        known = float(self._whole.count) * (1 - missing.value)
-        mean, variance = moments.of_known(missing, confidence)
+        mean, variance = sums.of_known(self._starts[which], missing, kind.typical_numbers[0], confidence)
         zero, one = in_unit(kind, np.array([0.0, 1.0])).tolist()
         if not self._unclipped(which):
             mean, variance = (
                 replace(own, low=least, high=math.inf) for own, least in ((mean, -math.inf), (variance, 0.0))
             )
         if what == "mean":
-            return mean.mapped(lambda end: zero + (one - zero) * end) if known >= LEAST_KNOWN else None
-        if not math.isfinite(variance.value) or known < LEAST_KNOWN:
+            return mean.mapped(lambda end: zero + (one - zero) * end)
+        if not math.isfinite(variance.value):
             return None
+        known = self._n_known(which)
         return variance.mapped(lambda end: math.sqrt(end) * sample_factor(known) * (one - zero))
 
     def _narrowest(self, found: Sequence[Statistic | None], what: str) -> Statistic:
@@ -481,7 +485,10 @@ class Questions:
         """That a sketch does not determine something, and a design that does."""
         remedy = f"sketch with {called('design', 'sample', '...', rows=4000)}, which keeps a sample of the rows"
         if self._whole.ledger is not None:
-            remedy = "release a sketch of skl.features.Histograms.even(low, high), alone or concatenated"
+            remedy = either(
+                "release a sketch of skl.features.Histograms.even(low, high), alone or concatenated",
+                "release a sketch of at most 64 columns, whose design has histograms (design --exclude)",
+            )
         return InvalidValueError(f"the sketch does not determine {what}", remedy)
 
     def _column(self, column: int | str) -> int:

@@ -56,7 +56,7 @@ class Statistic:
     Examples
     --------
     >>> print(Statistic(41.66, 41.2, 42.1))
-    41.7 (41.2 to 42.1)
+    41.7 (41.20 to 42.10)
     >>> print(Statistic(17000.0, 16900.0, np.inf, dates=True))
     2016-07-18 (2016-04-09 or later)
     """
@@ -70,11 +70,19 @@ class Statistic:
     def __str__(self) -> str:
         if self.is_sharp:
             return self.short
-        low, high = (self._written(end, (self.high - self.low) / 10) for end in (self.low, self.high))
+        ends = (math.floor(self.low), math.ceil(self.high)) if self.dates and self.is_closed else (self.low, self.high)
+        low, high = (self._written(end, (self.high - self.low) / 10) for end in ends)
         least, most = ("or earlier", "or later") if self.dates else ("or less", "or more")
-        if math.isinf(self.low):
-            return f"{self.short} ({high} {least})" if math.isfinite(self.high) else f"{self.short} (no bounds)"
-        return f"{self.short} ({low} to {high})" if math.isfinite(self.high) else f"{self.short} ({low} {most})"
+        if self.is_closed:
+            return f"{self.short} ({low} to {high})"
+        if math.isfinite(self.low):
+            return f"{self.short} ({low} {most})"
+        return f"{self.short} ({high} {least})" if math.isfinite(self.high) else f"{self.short} (no bounds)"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether both ends are finite."""
+        return math.isfinite(self.high - self.low)
 
     @property
     def is_sharp(self) -> bool:
@@ -118,9 +126,9 @@ class Statistic:
         return int(value) if self.low == self.high == round(value) else value
 
     def _written(self, value: float, error: float) -> str:
-        if self.dates:
+        if self.dates and math.isfinite(value):
             return in_date(value)
-        if value == round(value) and abs(value) < FIXED_POINT:
+        if abs(value) < FIXED_POINT and value == round(value):
             return f"{value:,.0f}"
         return in_digits(value) if self.is_sharp or math.isinf(error) else in_certain_digits(value, error)
 
@@ -157,17 +165,18 @@ class Bins:
         low, high = np.append(0.0 if is_logarithm(column) else -np.inf, ends), np.append(ends, np.inf)
         whole = _are_whole(ends - 0.5 if values is None else middles)
         if whole:
-            low, high = np.ceil(low), np.floor(high)
+            low, middles, high = np.ceil(low), np.rint(middles), np.floor(high)
         return cls(low, high, np.concatenate([ends[:1], middles, ends[-1:]]), counts, variances, whole)
 
     @classmethod
     def of_values(cls, known: Double, weights: Double, chances: Double) -> Bins:
         """Those of a sample with these weights and inclusion probabilities: points, if it has all records."""
-        values, where = np.unique(known, return_inverse=True)
+        whole = _are_whole(known)
+        values, where = np.unique(np.rint(known) if whole else known, return_inverse=True)
         counts = np.bincount(where, weights, len(values)).astype(np.float64)
         variances = np.bincount(where, weights**2 * (1 - chances), len(values)).astype(np.float64)
         if np.all(chances == 1):
-            return cls(values, values, values, counts, variances, _are_whole(values))
+            return cls(values, values, values, counts, variances, whole)
         low, high, none = np.append(-np.inf, values), np.append(values, np.inf), np.zeros(1)
         at, counts, variances = (np.append(*pair) for pair in ((values[:1], values), (none, counts), (none, variances)))
         return cls(low, high, at, counts, variances)
@@ -237,6 +246,7 @@ class Bins:
 
     def count_above(self, value: float, confidence: float) -> Statistic:
         """The number of records above a value."""
+        value = round(value) if self.whole and abs(value - round(value)) <= NEAR_WHOLE * max(abs(value), 1) else value
         sure, may = self.low > value, self.high > value
         part = np.where(sure, 1.0, 0.0)
         cut = may & ~sure
@@ -250,30 +260,6 @@ class Bins:
         )
         level = confidence if np.any(self.variances) else 1.0
         return Statistic(max(float(self.counts @ part), 0.0), max(least, 0.0), max(most, 0.0), level)
-
-
-@dataclass(frozen=True)
-class TwoMoments:
-    """The means of x - t and of (x - t)^2 over all records, t the number that stands for missing values of x."""
-
-    typical: float
-    first: float
-    second: float
-    rounding: tuple[float, float]  # bounds of their errors by fixed-point arithmetic
-    noise: tuple[float, float]  # their standard errors
-
-    def of_known(self, missing: Share, confidence: float) -> tuple[Statistic, Statistic]:
-        """The mean and the variance of the records with a value."""
-        z, known = deviations_at(confidence), max(1 - missing.value, 1e-300)
-        level = 1.0 if not any(self.noise) and not missing.error else confidence
-        first, second = self.first / known, self.second / known
-        errors = [
-            (rounding + z * noise + z * missing.error * abs(value)) / known
-            for rounding, noise, value in zip(self.rounding, self.noise, (first, second), strict=True)
-        ]
-        variance, error = max(second - first**2, 0.0), errors[1] + 2 * abs(first) * errors[0]
-        mean = self.typical + first
-        return Statistic.around(mean, errors[0], level), Statistic.around(variance, error, level, least=0.0)
 
 
 @dataclass(frozen=True)
@@ -323,20 +309,28 @@ class ColumnSums:
             of_count = math.sqrt(ledger.count_variance) / part.units
         return cls(operator.middle, np.array(operator.bound), mean, square, products, cells, step, noise, of_count)
 
-    def two_moments(self, position: int, typical: float) -> TwoMoments:
-        """The moments of a column about a number."""
-        shift, bound = float(self.center[position] - typical), float(self.bound[position])
-        mean, square = float(self.mean[position]), float(self.square[position])
-        first = bound * self.step
-        second = 2 * math.sqrt(max(square, 0.0)) * first + bound**2 * 2.0**-30 if square == square else 0.0
-        noise = [math.hypot(bound * self.sum_noise, mean * self.count_noise)]
-        noise.append(math.hypot(bound**2 * self.sum_noise, square * self.count_noise) if square == square else 0.0)
-        return TwoMoments(
-            typical,
-            mean + shift,
-            square + 2 * shift * mean + shift**2,
-            (first, second + 2 * abs(shift) * first),
-            (noise[0], math.hypot(noise[1], 2 * shift * noise[0])),
+    def of_known(self, position: int, missing: Share, typical: float, confidence: float) -> tuple[Statistic, Statistic]:
+        """The mean and the variance of a column, whose missing values count as a typical number.
+
+        That leaves the sums of x - typical and of its square as they are without them.
+        """
+        center, bound = float(self.center[position]), float(self.bound[position])
+        typical = typical if missing.value or missing.error else center  # a shift costs precision
+        shift = center - typical
+        mean, square = float(self.mean[position]), max(float(self.square[position]), 0.0)
+        known, z = max(1 - missing.value, 1e-300), deviations_at(confidence)
+        first, second = (mean + shift) / known, (square + 2 * shift * mean + shift**2) / known
+        of_mean = bound * self.step + z * math.hypot(bound * self.sum_noise, mean * self.count_noise)
+        of_square = 2 * math.sqrt(square) * bound * self.step + bound**2 * 2.0**-30
+        of_square += z * math.hypot(bound**2 * self.sum_noise, square * self.count_noise) + 2 * abs(shift) * of_mean
+        of_mean, of_square = (
+            (error + z * missing.error * abs(value)) / known for error, value in ((of_mean, first), (of_square, second))
+        )
+        level = confidence if self.sum_noise or missing.error else 1.0
+        variance, error = second - first**2, of_square + 2 * abs(first) * of_mean
+        return (
+            Statistic.around(typical + first, of_mean, level),
+            Statistic.around(variance, error, level, least=0.0),
         )
 
     def correlation(self, a: int, b: int, confidence: float) -> Statistic | None:
