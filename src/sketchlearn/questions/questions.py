@@ -1,4 +1,4 @@
-"""`Questions`: queries for densities, histograms and means of functions, from a sketch alone."""
+"""`Questions`: queries for statistics of columns, densities and means of functions, from a sketch alone."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ MOST_NUMBERS = 1 << 25  # features of drawn rows that are held at a time
 NOTED_SUM = 0.02  # Shares whose sum is further from 1 are noted; sampling alone puts it 0.01 off.
 ONE_DEVIATION = 0.6827  # the confidence of an interval of one standard error to both sides
 LEAST_KNOWN = 0.5  # records: fewer, by a noisy count, are none
+FEW_VALUES = 12  # of a number, whose most frequent ones a description names
 DRAWN_BINS = 200  # of a density, that quantiles are read off
 EVERY = (0.0, *QUANTILES, 1.0)  # quantiles of a description
 REACH = 4.0  # of a histogram, in deviations of the density's components
@@ -81,16 +82,19 @@ class Answer:
 
 
 class Questions:
-    """Queries about the records of a sketch, answered by a fitted density that is corrected by the sketch.
+    """Queries about the records of a sketch: statistics of columns with intervals, densities, and means of functions.
 
-    Ridge regression on records drawn from the density writes a function f of a record as a.Phi(x) plus a residual. Its
-    mean is a.z plus the residual's mean over the density: the features are control variates, and only the residual
-    relies on the density.
+    `describe`, `quantile`, `mean` and the like are about the records in the sketch, and are read off its histograms,
+    sums, cells or sampled rows, or off a density where it has none of them.
+
+    `density` and `mean_of` use a fitted density that is corrected by the sketch. Ridge regression on records drawn from
+    it writes a function f of a record as a.Phi(x) plus a residual. Its mean is a.z plus the residual's mean over the
+    density: the features are control variates, and only the residual relies on the density.
 
     Parameters
     ----------
-    sketch : a sketch of Fourier features, of histograms (which answer `marginal` alone, exactly), or of both. With a
-        schema, `marginal` is in the terms of the table; points and rows of the others are the schema's numbers.
+    sketch : a sketch. `density` and `mean_of` need Fourier features, whose points and rows are the numbers of a schema;
+        all other answers are in the terms of the table.
     seed : of the fit, and of the records drawn from it.
 
     Examples
@@ -98,6 +102,8 @@ class Questions:
     >>> import numpy as np, sketchlearn as skl
     >>> X = np.random.default_rng(0).standard_normal((20_000, 2)) * [1, 3] + [0, 5]
     >>> ask = skl.Questions(skl.design(X, n_components=2).sketch(X))
+    >>> print(ask.quantile(1, 0.99), ask.mean(1))
+    12.0 (11.90 to 12.60) 5.00 (4.90 to 5.09)
     >>> ask.density([[0, 5], [3, 5]]).round(2)
     array([0.05, 0.  ])
     >>> ask.marginal(1, bins=[-10, 5, 20]).shares.round(1)
@@ -197,7 +203,7 @@ class Questions:
             if valued and _has_mean(column):
                 mean = told("means", self.mean, which, confidence=confidence)
                 std = told("standard deviations", self.std, which, confidence=confidence)
-            if self._has_levels(which):
+            if isinstance(column, Words) or 0 < len(self._listed_values(which)) <= FEW_VALUES:
                 levels = told("most frequent values", self.top, which)
             known = Statistic(
                 n * (1 - missing.value), n * (1 - missing.high), n * (1 - missing.low), missing.confidence
@@ -278,13 +284,12 @@ class Questions:
     def top(self, column: int | str, n: int = 10) -> LevelShares:
         """The n most frequent values of a column that takes a few, with their proportions of all records."""
         which, n = self._column(column), whole("n", n)
-        if not self._has_levels(which):
+        values = self._listed_values(which)
+        if not (len(values) or isinstance(self._kinds[which], Words)):
             said = f"column {self.columns[which]!r} takes many values, which the sketch does not count one by one"
             raise InvalidValueError(said, f"ask for {called('marginal', 'column')}")
         found = self.marginal(which, MOST_BINS)
         if isinstance(found, Histogram):
-            assert self._counts is not None
-            values = in_unit(self._kinds[which], np.array(self._counts.operator.values[self._starts[which]]))
             words = [Statistic(value, value, value, dates=found.dates).short for value in values.tolist()]
             found = LevelShares(found.column, tuple(words), found.shares, found.errors, missing=found.missing)
         order = np.argsort(-found.shares, kind="stable")[:n]
@@ -386,11 +391,11 @@ class Questions:
         share = self.value_share(self._starts[which] + column.n_own, column.weight_of_gap)
         return share._replace(error=0.0) if share.exact else share
 
-    def _has_levels(self, which: int) -> bool:
-        """Whether the values of a column are counted one by one."""
-        values = None if self._counts is None else self._counts.operator.values
-        listed = values is not None and values[self._starts[which]] is not None
-        return (listed and _has_values(self._kinds[which])) or isinstance(self._kinds[which], Words)
+    def _listed_values(self, which: int) -> Double:
+        """The values of a number or a date that are counted one by one; none of others."""
+        values = None if self._counts is None else ColumnCounts.of(self._counts, self._starts[which]).values
+        kind = self._kinds[which]
+        return in_unit(kind, values) if values is not None and _has_values(kind) else np.empty(0)
 
     @cached_property
     def _weights(self) -> Weights:
@@ -452,7 +457,7 @@ class Questions:
         kind, found = self._kinds[which], list[Statistic | None]()
         if self._sums is not None and not is_logarithm(kind):
             found.append(self._of_sums(which, self._sums, confidence, what))
-        if not any(one is not None and one.is_sharp for one in found):
+        if not any(one is not None and one.is_sharp for one in found):  # others would hardly be narrower
             with suppress(InvalidValueError):
                 bins = self._bins(which)
                 found.append(bins.mean(confidence) if what == "mean" else bins.std(confidence))

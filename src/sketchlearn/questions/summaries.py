@@ -191,6 +191,10 @@ class Bins:
         closed = np.isfinite(self.low) & np.isfinite(self.high) & (self.variances > 0)
         return (self.counts > z * np.sqrt(self.variances)) | closed
 
+    def _is_hidden(self, z: float) -> bool:
+        """Whether noise hides that there are records."""
+        return self.total <= z * math.sqrt(float(self.variances.sum()))
+
     def quantile(self, q: float, confidence: float) -> Statistic:
         """The q-quantile as `numpy.quantile` computes it: between the two records nearest to it.
 
@@ -222,7 +226,9 @@ class Bins:
 
     def mean(self, confidence: float) -> Statistic:
         """The mean: certain bounds by the ends of bins, widened by the noise of counts."""
-        z, total = deviations_at(confidence), max(self.total, 1e-300)
+        z, total = deviations_at(confidence), self.total
+        if self._is_hidden(z):
+            return Statistic(float(np.median(self.at)), -np.inf, np.inf, confidence)
         value = float(self.counts @ self.at / total)
         noise = z * math.sqrt(float(self.variances @ (self.at - value) ** 2)) / total
         there = self._occupied(z)
@@ -232,8 +238,10 @@ class Bins:
 
     def std(self, confidence: float) -> Statistic:
         """The standard deviation: those of two columns differ by their root mean square difference at most."""
-        z, total = deviations_at(confidence), max(self.total, 1e-300)
-        shares = self.counts / total
+        z = deviations_at(confidence)
+        if self._is_hidden(z):
+            return Statistic(float(np.std(self.at)), 0.0, np.inf, confidence)
+        total, shares = self.total, self.counts / self.total
         mean = float(shares @ self.at)
         variance = float(shares @ (self.at - mean) ** 2)
         noise = z * math.sqrt(float(self.variances @ ((self.at - mean) ** 2 - variance) ** 2)) / total
@@ -242,7 +250,7 @@ class Bins:
         moved = math.sqrt(max(float(shares[there] @ far**2), 0.0))
         low, value, high = (math.sqrt(max(variance + sign * noise, 0.0)) for sign in (-1, 0, 1))
         found = Statistic(value, max(low - moved, 0.0), high + moved, confidence if noise else 1.0)
-        return found.mapped(lambda end: end * sample_factor(self.total))
+        return found.mapped(lambda end: end * sample_factor(total))
 
     def count_above(self, value: float, confidence: float) -> Statistic:
         """The number of records above a value."""
