@@ -125,7 +125,7 @@ def test_columns_are_asked_for_by_their_names(folder, sketches):
 def test_columns_are_described(folder, sketches):
     frame = sketches[0]
     lines = shown(folder, "sketchlearn ask customers.auto").splitlines()
-    assert [line.split()[0] for line in lines[1 : 1 + len(frame.columns)]] == list(frame.columns)
+    assert [line.split()[0] for line in lines[1:]] == ["age", "income", "country", "member", "since"]
     text = shown(folder, "sketchlearn ask customers.auto since 0")
     assert "since (date)" in text
     assert "age (number)" in text
@@ -133,7 +133,7 @@ def test_columns_are_described(folder, sketches):
     assert age["50%"]["low"] <= frame["age"].median() <= age["50%"]["high"]
     assert age["mean"]["low"] <= frame["age"].mean() <= age["mean"]["high"]
     assert since["min"]["low"][:2] == "20"
-    assert since["count"]["value"] == len(frame)
+    assert since["count"]["value"] == frame["since"].count()
 
 
 def test_what_moved_is_named(folder, sketches):

@@ -384,7 +384,7 @@ def ask(
     \b
     Example:
       sketchlearn ask day1.sketch
-      sketchlearn ask day1.sketch age income
+      sketchlearn ask day1.sketch 0 1
     """
     questions = skl.Questions(files.read_sketch(sketch, trusted))
     found = questions.describe([_named(column, questions) for column in columns or ()], confidence=confidence)
