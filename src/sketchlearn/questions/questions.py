@@ -389,7 +389,7 @@ class Questions:
             missing = np.isnan(self._known_rows(which)).astype(np.float64)
             return Share(*astuple(self._weights.mean(missing, np.ones(len(missing), bool))))
         share = self.value_share(self._starts[which] + column.n_own, column.weight_of_gap)
-        return share._replace(error=0.0) if share.exact else share
+        return Share(share.value, 0.0, True) if share.exact else share
 
     def _listed_values(self, which: int) -> Double:
         """The values of a number or a date that are counted one by one; none of others."""
