@@ -22,7 +22,7 @@ from sketchlearn.core import errors
 
 VERBS = [
     *("design", "sketch", "merge", "subtract", "privatize", "info", "predict", "report", "sample", "compare", "watch"),
-    *("marginal", "choose", "explain", "keygen", "benchmark", "select-classes", "schema"),
+    *("ask", "marginal", "choose", "explain", "keygen", "benchmark", "select-classes", "schema"),
     "demo",
 ]
 FITS = [
@@ -204,6 +204,7 @@ JSON = {
     "predict": ["predict", "model.json", "day1.csv"],
     "compare": ["compare", "day1.sketch", "day2.sketch"],
     "watch": ["watch", "day1.sketch", "day2.sketch"],
+    "ask": ["ask", "day1.sketch"],
     "marginal": ["marginal", "day1.sketch", "a"],
     "explain": ["explain", "day1.sketch", "-k", 3],
     "choose": ["choose", "day1.sketch", "--max-clusters", 5],

@@ -122,6 +122,20 @@ def test_columns_are_asked_for_by_their_names(folder, sketches):
     assert found["shares"] == pytest.approx(list(np.histogram(frame["age"], found["edges"])[0] / len(frame)), abs=1e-3)
 
 
+def test_columns_are_described(folder, sketches):
+    frame = sketches[0]
+    lines = shown(folder, "sketchlearn ask customers.auto").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["age", "income", "country", "member", "since"]
+    text = shown(folder, "sketchlearn ask customers.auto since 0")
+    assert "since (date)" in text
+    assert "age (number)" in text
+    age, since = json.loads(shown(folder, "sketchlearn ask customers.auto age since --json"))["columns"]
+    assert age["50%"]["low"] <= frame["age"].median() <= age["50%"]["high"]
+    assert age["mean"]["low"] <= frame["age"].mean() <= age["mean"]["high"]
+    assert since["min"]["low"][:2] == "20"
+    assert since["count"]["value"] == frame["since"].count()
+
+
 def test_what_moved_is_named(folder, sketches):
     shares = [100 * np.mean(frame["country"] == "IT") for frame in sketches]
     sentence = f"country: IT {shares[0]:.0f} % -> {shares[1]:.0f} %"

@@ -78,6 +78,29 @@ def marginal(whole: Any, _a: Any, _b: Any) -> None:
     assert found.shares.sum() == pytest.approx(1, abs=0.05)
 
 
+def describe(whole: Any, _a: Any, _b: Any) -> None:
+    found = skl.Questions(whole).describe([0])
+    (column,) = found
+    assert column.mean is None or column.mean.low <= column.mean.value <= column.mean.high
+    assert column.statistics or "rows=" in found.notes[0]
+
+
+def quantile(whole: Any, _a: Any, _b: Any) -> None:
+    found = skl.Questions(whole).quantile(0, 0.5)
+    assert found.low <= found.value <= found.high
+
+
+def mean(whole: Any, _a: Any, _b: Any) -> None:
+    for found in (skl.Questions(whole).mean(0), skl.Questions(whole).std(0)):
+        assert found.high - found.low < 2 * found.value
+
+
+def correlation(whole: Any, _a: Any, _b: Any) -> None:
+    names = skl.Questions(whole).columns
+    found = skl.Questions(whole).correlation(0, "since" if "since" in names else 1)
+    assert -1 <= found.low <= found.value <= found.high <= 1
+
+
 def density(whole: Any, _a: Any, _b: Any) -> None:
     assert skl.Questions(whole).density(np.zeros((2, whole.operator.n_features))).shape == (2,)
 
@@ -103,6 +126,10 @@ REFUSALS: dict[Callable[..., Any], dict[str, str]] = {
     fit: {},
     compare: {},
     marginal: {"300 columns": "features=", "bounds, 80 columns": "features="},
+    describe: {},
+    quantile: {"300 columns": "rows=", "bounds, 80 columns": "rows="},
+    mean: {"bounds, 80 columns": "rows="},
+    correlation: {"bounds, 80 columns": "rows="},
     density: dict.fromkeys(("80 columns", "300 columns", "schema, 80 categories", "bounds, 80 columns"), "features="),
     forget: {},
     why: {"bounds, 80 columns": "features="},

@@ -14,7 +14,7 @@ from sketchlearn.cli.fit_commands import fit
 from sketchlearn.cli.model_commands import predict, sample
 from sketchlearn.cli.options import GroupedHelp
 from sketchlearn.cli.privacy_commands import keygen, privatize, select_classes
-from sketchlearn.cli.question_commands import choose, compare, explain, info, marginal, report, watch
+from sketchlearn.cli.question_commands import ask, choose, compare, explain, info, marginal, report, watch
 from sketchlearn.cli.sketch_commands import merge, sketch, subtract
 from sketchlearn.cli.trial_commands import benchmark, demo
 
@@ -69,7 +69,7 @@ def sketchlearn(
 
 COMMANDS = (
     *(schema, design, sketch, merge, subtract, privatize, select_classes, info, choose, predict, report, sample),
-    *(compare, watch, marginal, explain, keygen, serve, push, pull, verify, benchmark, demo),
+    *(ask, compare, watch, marginal, explain, keygen, serve, push, pull, verify, benchmark, demo),
 )
 for command in COMMANDS:
     app.command(cls=GroupedHelp)(command)

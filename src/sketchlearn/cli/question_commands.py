@@ -1,4 +1,4 @@
-"""`sketchlearn info`, `choose`, `compare`, `watch`, `marginal`, `explain`, `report`: what files and sketches tell."""
+"""`info`, `ask`, `choose`, `compare`, `watch`, `marginal`, `explain`, `report`: what files and sketches tell."""
 
 from __future__ import annotations
 
@@ -357,10 +357,40 @@ def marginal(
 
     files.check_paths([sketch], [plot])
     ask = skl.Questions(files.read_sketch(sketch, trusted))
-    found = ask.marginal(int(column) if column.isdecimal() and column not in ask.columns else column, bins)
+    found = ask.marginal(_named(column, ask), bins)
     if plot is not None:
         plot_marginal(found, plot)
     files.tell(json, {"sketch": sketch, "plot": plot, **dataclasses.asdict(found)}, *str(found).splitlines())
+
+
+def _named(column: str, ask: skl.Questions) -> str | int:
+    return int(column) if column.isdecimal() and column not in ask.columns else column
+
+
+def ask(
+    sketch: options.SketchFile,
+    columns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COLUMN...]", help="Names of columns, or positions from 0; all by default."),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of intervals with private noise, or from a sample.")] = 0.95,
+    trusted: options.Trusted = None,
+    json: options.Json = False,
+) -> None:
+    """Describe the columns: counts, missing values, means, deviations, quantiles and most frequent values.
+
+    Without columns it prints a table of all; of those that are named, each statistic with its interval.
+
+    \b
+    Example:
+      sketchlearn ask day1.sketch
+      sketchlearn ask day1.sketch 0 1
+    """
+    questions = skl.Questions(files.read_sketch(sketch, trusted))
+    found = questions.describe([_named(column, questions) for column in columns or ()], confidence=confidence)
+    said = [str(found)] if not columns else [*map(str, found), *found.notes]
+    figures = {"columns": [one.to_json() for one in found], "notes": found.notes}
+    files.tell(json, {"sketch": sketch, "confidence": confidence, **figures}, *"\n".join(said).splitlines())
 
 
 @options.grouped

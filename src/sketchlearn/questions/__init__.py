@@ -16,6 +16,7 @@ from sketchlearn.questions.intervals import CenterIntervals
 from sketchlearn.questions.marginals import Histogram, LevelShares
 from sketchlearn.questions.profiles import Profiles
 from sketchlearn.questions.questions import Answer, Questions
+from sketchlearn.questions.summaries import ColumnSummary, Description, Statistic
 
 __all__ = [
     "Answer",
@@ -24,6 +25,8 @@ __all__ = [
     "ChangeDetector",
     "ClusterChoice",
     "ColumnDrift",
+    "ColumnSummary",
+    "Description",
     "Distance",
     "Drift",
     "Explanation",
@@ -32,6 +35,7 @@ __all__ = [
     "LevelShift",
     "Profiles",
     "Questions",
+    "Statistic",
     "distance",
     "two_sample_test",
 ]

@@ -14,6 +14,7 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable
 from sketchlearn.features.cell_sums import CellSums
+from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.calibration import WeightedRows, calibrated
 from sketchlearn.inference.cells import Cells, Members
 from sketchlearn.inference.moments import part_of
@@ -320,7 +321,7 @@ def has_profiles(sketch: Sketch) -> bool:
 
 @dataclass(frozen=True)
 class Weights:
-    """Calibrated weights of sampled rows, and again without one group of them, for jackknife standard errors.
+    """Weights of sampled rows, calibrated to frequencies, and without one group each, for jackknife standard errors.
 
     The variance is reduced for rows that were almost sure to be sampled; a sample of all records has no error.
     """
@@ -346,7 +347,8 @@ class Weights:
             samples.append(
                 WeightedRows(kept.rows[there], left / left.sum(), copies[there], kept.calibration_slack[there])
             )
-        whole, *parts = (sample.weights for sample in calibrated(sketch, samples, rng))
+        fitted = samples if part_of(sketch, FourierFeatures) is None else calibrated(sketch, samples, rng)
+        whole, *parts = (sample.weights for sample in fitted)
         without = np.zeros((GROUPS, len(plain)))
         for group, own in enumerate(parts):
             without[group, groups != group] = own

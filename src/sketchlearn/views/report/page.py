@@ -21,7 +21,8 @@ from sketchlearn.questions.comparison import two_sample_test
 from sketchlearn.questions.marginals import Histogram, LevelShares
 from sketchlearn.questions.profiles import Profiles, has_profiles, profiles
 from sketchlearn.questions.questions import Questions
-from sketchlearn.rows.schemas.columns import Category, Column, Date, Flag, Ordinal, Text
+from sketchlearn.questions.summaries import kind_in_words
+from sketchlearn.rows.schemas.columns import Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.source_base import listed
 from sketchlearn.sketch.ledger import ADD_REMOVE, ASSUMED
@@ -102,7 +103,6 @@ BINS = 24  # of a histogram, at most
 MOST_COLUMNS = 60  # More cards would hide the rest of the page.
 MOST_LEVELS = 8  # of a categorical column; the others are added up
 LEAST_BEYOND = 0.001  # The share of records beyond all bins that is worth a line.
-KINDS = {Category: "category", Flag: "yes or no", Ordinal: "ordered levels", Date: "date"}
 
 
 def column_facts(sketch: Sketch) -> dict[str, Any]:
@@ -119,13 +119,6 @@ def column_facts(sketch: Sketch) -> dict[str, Any]:
         summaries.append({"name": name, "kind": kind_in_words(column), "told": told, "picture": picture})
     left_out = () if schema is None else schema.left_out
     return {"n_columns": len(names), "columns": summaries, "left_out": left_out}
-
-
-def kind_in_words(column: Column | None) -> str:
-    """What a column of a schema is, for readers who do not know of encodings."""
-    if isinstance(column, Text):
-        return "text, by its words" if column.n_words else "text, by its length"
-    return next((words for kind, words in KINDS.items() if isinstance(column, kind)), "number")
 
 
 def _bars(found: Histogram) -> dict[str, Any]:
