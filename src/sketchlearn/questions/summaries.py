@@ -94,6 +94,17 @@ class Statistic:
         """The value alone, in the digits that the interval leaves."""
         return self._written(self.value, (self.high - self.low) / 4)
 
+    def as_bound(self, *, lower: bool) -> str:
+        """The end of the interval that bounds all values, where it is not sharp.
+
+        >>> Statistic(4.2, 3.0, 5.0).as_bound(lower=True), Statistic(9.0, 8.0, np.inf).as_bound(lower=False)
+        ('>= 3', 'unknown')
+        """
+        end = self.low if lower else self.high
+        if self.is_sharp or not math.isfinite(end):
+            return self.short if self.is_sharp else "unknown"
+        return f"{'>=' if lower else '<='} {self._written(end, (self.high - self.low) / 10)}"
+
     @property
     def percent(self) -> str:
         """A proportion, in per cent."""
@@ -448,7 +459,9 @@ class Description:
         rows = [["", "kind", "count", "missing", *NAMES, "most frequent"]]
         for one in self.columns:
             own = one.statistics
-            figures = [own[name].short if name in own else "" for name in NAMES]
+            texts = {name: found.short for name, found in own.items()}
+            texts |= {name: own[name].as_bound(lower=name == "min") for name in ("min", "max") if name in own}
+            figures = [texts.get(name, "") for name in NAMES]
             rows.append(
                 [printable(one.name), one.kind, one.count.short, one.missing.percent, *figures, one.common_levels]
             )
