@@ -16,7 +16,7 @@ from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.families import frequencies_instead
-from sketchlearn.inference.kmeans import FINE_SHARE, nearest
+from sketchlearn.inference.kmeans import FINE_SHARE, nearest, systematic_draws
 from sketchlearn.inference.moments import part_of
 from sketchlearn.sketch.sums import Sketch
 
@@ -84,6 +84,16 @@ class Cells:
     def within(self) -> Double:
         """Mean squared distance of each cell's records from their mean, in error units."""
         return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Double:
+        """Rows drawn from a Gaussian in each cell, in the columns and units that count."""
+        cells = systematic_draws(self.shares, n, rng.random())
+        if self.squares.ndim > 1:
+            variances = self.squares[:, self.counted] / self.units**2
+        else:
+            variances = np.tile((self.squares / len(self.counted))[:, None], len(self.counted))
+        drawn = rng.standard_normal((n, len(self.counted)))
+        return np.asarray(self.scaled[cells] + np.sqrt(np.maximum(variances, 0.0))[cells] * drawn)
 
     def too_close(self, points: Double) -> bool:
         """Whether float32 cannot resolve which point is nearest: points close together, relative to their size.
@@ -185,7 +195,6 @@ class Members:
         return np.sqrt(self.means(within + away**2))
 
 
-LEAST_GAP = 1.0  # deviations; distant records of a heavy-tailed cluster are spread more widely than this
 NO_COVARIANCES = (
     "the design has no covariances within cells, as its sample was small, there are many columns and cells, or an "
     "earlier version made it. Design it on more rows, or for fewer clusters"
@@ -199,33 +208,21 @@ class CellClusters:
     shares: Double  # (k,)
     places: Double  # (k, directions)
     covariances: Double  # (k, directions, directions)
-    n_sampled: Double  # (k,): rows of the sample, which the covariances are of
-
-    @classmethod
-    def of_each(cls, cells: Cells) -> CellClusters | None:
-        """Each cell as a cluster of its own; None if the design has no covariances within cells."""
-        operator, noted = cells.operator, cells.operator.sampled_cells
-        if noted is None:
-            return None
-        counts, shapes = (part[cells.there] for part in noted)
-        q = shapes.shape[1]
-        places = (cells.means - operator.middle) @ operator.projection[:q].T
-        return cls(cells.shares, places, shapes * (cells.wider or 1.0), counts)
 
     @classmethod
     def of(cls, cells: Cells, members: Members) -> CellClusters | None:
         """Clusters of cells; None if the design has no covariances within cells."""
-        each = cls.of_each(cells)
-        return None if each is None else each.merged(members)
-
-    def merged(self, members: Members) -> CellClusters:
-        """Clusters of these."""
-        q, centers = self.places.shape[1], members.means(self.places)
-        away = self.places - centers[members.owners]
-        moments = self.covariances + away[:, :, None] * away[:, None]
+        operator = cells.operator
+        if operator.sampled_cells is None:
+            return None
+        within = operator.sampled_cells[1][cells.there] * (cells.wider or 1.0)
+        q = within.shape[1]
+        places = (cells.means - operator.middle) @ operator.projection[:q].T
+        centers = members.means(places)
+        away = places - centers[members.owners]
+        moments = within + away[:, :, None] * away[:, None]
         covariances = members.means(moments.reshape(-1, q * q)).reshape(-1, q, q)
-        counts = np.bincount(members.owners, self.n_sampled, minlength=members.k)
-        return CellClusters(members.sizes, centers, covariances, counts.astype(np.float64))
+        return cls(members.sizes, centers, covariances)
 
     def gaps(self) -> Double:
         """The distance of each center from each border, in deviations of its cluster: (k, k); infinite to itself."""
@@ -247,29 +244,3 @@ class CellClusters:
         reach = ndtr(-gaps) * np.maximum(gaps, 1.0)
         np.fill_diagonal(reach, 0.0)
         return np.asarray(np.sqrt(np.sum(reach**2, axis=1)))  # others lie in other directions
-
-    def gains(self) -> Double:
-        """The gain in likelihood of two clusters over one in their place, in nats per record of both: (k, k).
-
-        Along the line through the centers, two Gaussians of one variance are compared with a single one; records are
-        assigned. There is no gain where the border lies within one deviation of a center.
-        """
-        apart = self.places[:, None] - self.places[None]
-        squares = np.maximum(np.sum(apart**2, axis=2), 1e-300)
-        own = np.maximum(self.variances(apart) / squares, 1e-300)
-        share = self.shares[:, None] / np.maximum(self.shares[:, None] + self.shares, 1e-300)
-        other = 1 - share
-        within = share * own + other * own.T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            entropy = -np.nan_to_num(share * np.log(share)) - np.nan_to_num(other * np.log(other))
-        found = 0.5 * np.log1p(share * other * squares / within) - entropy
-        gaps = self.gaps()
-        found = np.where(np.minimum(gaps, gaps.T) < LEAST_GAP, np.minimum(found, 0.0), found)
-        np.fill_diagonal(found, np.inf)
-        return np.asarray(found)
-
-    def joined(self, a: int, b: int) -> CellClusters:
-        """The clusters with two of them merged, in the place of the first."""
-        k = len(self.shares)
-        owners = np.insert(np.arange(k - 1), b, a - (b < a))
-        return self.merged(Members(owners, self.shares, k - 1))
