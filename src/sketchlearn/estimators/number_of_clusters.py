@@ -20,7 +20,7 @@ from sketchlearn.core.values import number, shortened, truth, whole
 from sketchlearn.estimators.base.state import error_units, given_rows, kept_rows
 from sketchlearn.estimators.design.frequencies import clusters_resolved, plain
 from sketchlearn.inference.calibration import calibrated
-from sketchlearn.inference.cells import Cells
+from sketchlearn.inference.cells import CellClusters, Cells
 from sketchlearn.inference.decoders import decoder_from
 from sketchlearn.inference.decoders.density import cleaned, fit_density
 from sketchlearn.inference.decoders.loop import Status
@@ -28,14 +28,14 @@ from sketchlearn.inference.decoders.number_of_components import ComponentPath, n
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian
-from sketchlearn.inference.errors.influence import hidden_by_noise
+from sketchlearn.inference.errors.influence import hidden_by_noise, independent_records
 from sketchlearn.inference.kmeans import KMeansOfRows, nearest, systematic_draws
 from sketchlearn.inference.weighted_clusters import RowSample
 from sketchlearn.kernels.dispatch import one_blas_thread
 from sketchlearn.sketch.sums import Sketch, require_enough_shares
 
 MOST_CLUSTERS = 1 << 20  # in a file
-EARLIER = {"GAP": "ROWS", "CELLS": "CELLS", "GAUSSIANS": "GAUSSIANS", "HIDDEN": "HIDDEN"}  # names of bases
+EARLIER = {"GAP": "ROWS", "CELLS": "GAUSSIANS", "GAUSSIANS": "GAUSSIANS", "HIDDEN": "HIDDEN"}  # names of bases
 Say = Callable[[str], None]
 Labels = NDArray[np.int32]
 
@@ -43,7 +43,7 @@ Labels = NDArray[np.int32]
 class Basis(Enum):
     """What a number was chosen by."""
 
-    GAUSSIANS = "a mixture of so many Gaussians explains the sketch"
+    GAUSSIANS = "so many Gaussians explain the sketch"
     ROWS = "k-means of rows"
     CELLS = "k-means of rows drawn from the cells"
     DENSITY = "k-means of rows drawn from a density"
@@ -58,9 +58,9 @@ class ClusterChoice:
     ----------
     n_clusters : the chosen number; 1 means that no clusters were found.
     most : the largest number that was tried.
-    basis : `Basis.GAUSSIANS` for a mixture that fits the sketch; `Basis.ROWS`, `Basis.CELLS` or `Basis.DENSITY` for
-        k-means of rows: of a sample, or drawn from cells or from a density that was fitted to the sketch;
-        `Basis.HIDDEN` if the noise of a private release may hide clusters.
+    basis : `Basis.GAUSSIANS` for a mixture that fits the sketch, or Gaussians of groups of cells; `Basis.ROWS`,
+        `Basis.CELLS` or `Basis.DENSITY` for k-means of rows: of a sample, or drawn from cells or from a density that
+        was fitted to the sketch; `Basis.HIDDEN` if the noise of a private release may hide clusters.
     low, high : the smallest and the largest number whose criterion is as good, within its error.
     misfit : squared residual of the best mixture of Gaussians per degree of freedom, about 1 if records are drawn from
         it; None if no mixtures were fitted.
@@ -128,6 +128,9 @@ class ClusterChoice:
             if k > 1:
                 hides = "found; the noise of the private release may hide more"
             return f"{found} {hides}. Release more records at once, or with a larger epsilon."
+        if self.basis is Basis.GAUSSIANS and self.misfit is None:
+            said = "one Gaussian describes" if k == 1 else f"{k} Gaussians, each of some cells, describe"
+            return f"{found}: {said} the records best."
         if self.basis is Basis.GAUSSIANS:
             fit = f"fits the sketch ({self._residual})"
             return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
@@ -157,6 +160,8 @@ class ClusterChoice:
             }
             columns |= {name: ["", *(f"{value:.2f}" for value in values)] for name, values in more.items()}
         n = max(map(len, columns.values()), default=0)
+        if not n:
+            return []
         marks = [f"{k} <" if k == self.n_clusters else f"{k}  " for k in range(1, n + 1)]
         named = ([name, *cells, *[""] * (n - len(cells))] for name, cells in columns.items())
         table = [["k  ", *marks], *named]
@@ -177,7 +182,7 @@ class ClusterChoice:
         names = [field.name for field in fields(cls)]
         if isinstance(form, dict) and "inertias" in form:  # written by an earlier version
             form = {name: form.get(name, []) for name in names} | {
-                "basis": EARLIER.get(form.get("basis"), ""),
+                "basis": EARLIER.get(str(form.get("basis")), ""),
                 "evident": True,
             }
         if not isinstance(form, dict) or sorted(form) != sorted(names):
@@ -205,6 +210,7 @@ def _with_errors(values: Sequence[float], errors: Sequence[float]) -> list[str]:
 
 
 MOST_ROWS = 1500  # More rarely change k, and take longer.
+MOST_COMPONENTS = 32  # principal components of the rows, for speed
 STARTS = 3  # of k-means
 SPLITS = 10  # of the rows, into halves
 STABLE = 0.8  # adjusted Rand index of the clusters of two halves
@@ -234,7 +240,7 @@ class ClusterCurve(NamedTuple):
         >>> int(np.argmax(ClusterCurve.of(rows, 6, rng).scores)) + 2
         3
         """
-        rows = some_rows(rows, MOST_ROWS, rng)
+        rows = _principal_components(some_rows(rows, MOST_ROWS, rng))
         orders = [rng.permutation(len(rows)) for _ in range(SPLITS)]
         halves = [[rows[order[start::2]] for start in (0, 1)] for order in orders]
         sizes = range(2, min(most, *(len(np.unique(half, axis=0)) for pair in halves for half in pair)) + 1)
@@ -283,15 +289,18 @@ def _silhouettes(rows: Double, sizes: Sequence[int], rng: np.random.Generator) -
     return np.array([silhouette(distances, labels) for labels in _labels(rows, sizes, rng, rows)])
 
 
-def _without_clusters(rows: Double, rng: np.random.Generator) -> Iterator[Double]:
-    """Gaussian rows, then uniform rows in a box, with the deviations or extent of rows along their principal axes."""
+def _principal_components(rows: Double) -> Double:
     away = rows - rows.mean(axis=0)
-    places = away @ np.linalg.svd(away, full_matrices=False)[2].T
-    shape = min(len(rows), ROWS_OF_REFERENCE), places.shape[1]
+    return np.asarray(away @ np.linalg.svd(away, full_matrices=False)[2][:MOST_COMPONENTS].T)
+
+
+def _without_clusters(rows: Double, rng: np.random.Generator) -> Iterator[Double]:
+    """Gaussian rows, then uniform rows in a box, with the deviations or the extent of principal components."""
+    shape = min(len(rows), ROWS_OF_REFERENCE), rows.shape[1]
     for _ in range(REFERENCES):
-        yield rng.standard_normal(shape) * places.std(axis=0)
+        yield rng.standard_normal(shape) * rows.std(axis=0)
     for _ in range(REFERENCES):
-        yield rng.uniform(places.min(axis=0), places.max(axis=0), shape)
+        yield rng.uniform(rows.min(axis=0), rows.max(axis=0), shape)
 
 
 def silhouette(distances: Single, labels: NDArray[np.int32]) -> float:
@@ -401,11 +410,9 @@ def choose_with_rows(
         cells = Cells.of(sketch)
         rows = None if sample is None else _representative(sketch, sample, cells, rng)
         if rows is not None and (cells is not None or not of_mixture):
-            return _of_rows(rows, min(most, len(sample.rows)), Basis.ROWS, rng, say)
+            return _of_rows(rows, min(most, len(rows)), Basis.ROWS, rng, say)
         if cells is not None:
-            if cells.error_of_noise(cells.scaled) > MOST_NOISE:
-                return ClusterChoice(1, most, Basis.HIDDEN, 1, most)
-            return _of_rows(cells.sample(MOST_ROWS, rng), min(most, len(cells)), Basis.CELLS, rng, say)
+            return _of_cells(sketch, cells, most, rng, say)
     choice = _of_frequencies(sketch, most, rows, rng, say)
     if choice.basis in (Basis.GAUSSIANS, Basis.DENSITY):
         k = choice.n_clusters
@@ -470,16 +477,58 @@ def _of_gaussians(path: ComponentPath, most: int) -> ClusterChoice:
     return ClusterChoice(k, most, basis, min(k, *near.tolist()), high, path.misfit, kind, plain(above), plain(errors))
 
 
+def _of_cells(sketch: Sketch, cells: Cells, most: int, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
+    """The choice from cells.
+
+    In directions of many columns, it is that of Gaussians of groups of cells, as silhouettes are small there. Otherwise
+    it is that of rows drawn from the cells, of which the noise of a private release may hide some.
+    """
+    groups = CellClusters.of_each(cells) if sketch.ledger is None and not cells.operator.in_columns else None
+    if groups is not None:
+        return _of_groups(groups, independent_records(sketch), most)
+    if cells.error_of_noise(cells.scaled) > MOST_NOISE:
+        return ClusterChoice(1, most, Basis.HIDDEN, 1, most)
+    choice = _of_rows(cells.sample(MOST_ROWS, rng), min(most, len(cells)), Basis.CELLS, rng, say)
+    hidden = cells.noise > 0 and (choice.n_clusters == 1 or len(cells) < cells.operator.n_cells)
+    return replace(choice, basis=Basis.HIDDEN, high=most) if hidden else choice
+
+
+def _of_groups(groups: CellClusters, n: float, most: int) -> ClusterChoice:
+    """The choice from cells of n records, merged pair by pair while a single Gaussian describes both better."""
+    penalty = 0.5 * np.log(n) * (groups.places.shape[1] + 2)  # BIC's, of a center, a variance and a weight
+    reach = min(most, len(groups.shares))
+    steps = np.zeros((reach, 2))  # the gain of k + 1 groups over k, for k = 1, 2, ..., and its standard error
+    while len(groups.shares) > 1:
+        k, sizes = len(groups.shares), n * (groups.shares[:, None] + groups.shares)
+        gains = sizes * groups.gains() - penalty
+        a, b = sorted(int(i) for i in np.unravel_index(np.argmin(gains), gains.shape))
+        if k <= reach:
+            rows = max(float(groups.n_sampled[[a, b]].sum()), 1.0)
+            # Variances of so many sampled rows have relative errors of sqrt(2 / rows), and so have their logarithms.
+            steps[k - 2] = gains[a, b], sizes[a, b] * np.sqrt(0.5 / rows)
+        groups = groups.joined(a, b)
+    steps = steps[: reach - 1]
+    criteria = -2 * np.concatenate([[0.0], np.cumsum(steps[:, 0])])
+    best = int(np.argmin(criteria))
+    variances = np.concatenate([[0.0], np.cumsum(steps[:, 1] ** 2)])
+    errors = 2 * np.sqrt(np.abs(variances - variances[best]))
+    above = criteria - criteria[best]
+    near = np.flatnonzero(above <= UNSURE_DEVIATIONS * errors) + 1
+    found = ClusterChoice(best + 1, reach, Basis.GAUSSIANS, int(near.min()), int(near.max()))
+    return replace(found, criteria=plain(above), criterion_errors=plain(errors))
+
+
 def _of_rows(rows: Double, most: int, basis: Basis, rng: np.random.Generator, say: Say | None) -> ClusterChoice:
     """The number with the best criterion.
 
-    It is 1 if clusters are at no k more separate than in Gaussian rows. Of rows drawn from cells or a density, whose
-    components can look like clusters, it is one at which clusters are evident, and 1 if there is none.
+    It is 1 if clusters are at no k more separate than in Gaussian rows, unless rows are too few to tell. Of rows drawn
+    from cells or a density, whose components can look like clusters, it is a number at which clusters are evident.
     """
     curve = ClusterCurve.of(rows, most, rng, say)
     clearer = curve.clearer
     evident = np.append(False, clearer.all(axis=0))
-    possible = np.append(True, np.full(len(curve.scores), clearer[0].any()) if basis is Basis.ROWS else evident[1:])
+    of_rows = np.full(len(curve.scores), clearer[0].any() or len(rows) < ROWS_OF_REFERENCE)
+    possible = np.append(True, of_rows if basis is Basis.ROWS else evident[1:])
     scores = np.where(possible, np.append(0.0, curve.scores), 0.0)
     errors = np.append(0.0, 2 * curve.separation * curve.agreements * curve.agreement_errors)
     k, below = int(np.argmax(scores)) + 1, scores.max() - scores

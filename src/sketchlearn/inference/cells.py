@@ -195,6 +195,7 @@ class Members:
         return np.sqrt(self.means(within + away**2))
 
 
+LEAST_GAP = 1.0  # deviations; distant records of a heavy-tailed cluster are spread more widely than this
 NO_COVARIANCES = (
     "the design has no covariances within cells, as its sample was small, there are many columns and cells, or an "
     "earlier version made it. Design it on more rows, or for fewer clusters"
@@ -208,21 +209,33 @@ class CellClusters:
     shares: Double  # (k,)
     places: Double  # (k, directions)
     covariances: Double  # (k, directions, directions)
+    n_sampled: Double  # (k,): rows of the sample, which the covariances are of
+
+    @classmethod
+    def of_each(cls, cells: Cells) -> CellClusters | None:
+        """Each cell as a cluster of its own; None if the design has no covariances within cells."""
+        operator, noted = cells.operator, cells.operator.sampled_cells
+        if noted is None:
+            return None
+        counts, shapes = (part[cells.there] for part in noted)
+        q = shapes.shape[1]
+        places = (cells.means - operator.middle) @ operator.projection[:q].T
+        return cls(cells.shares, places, shapes * (cells.wider or 1.0), counts)
 
     @classmethod
     def of(cls, cells: Cells, members: Members) -> CellClusters | None:
         """Clusters of cells; None if the design has no covariances within cells."""
-        operator = cells.operator
-        if operator.sampled_cells is None:
-            return None
-        within = operator.sampled_cells[1][cells.there] * (cells.wider or 1.0)
-        q = within.shape[1]
-        places = (cells.means - operator.middle) @ operator.projection[:q].T
-        centers = members.means(places)
-        away = places - centers[members.owners]
-        moments = within + away[:, :, None] * away[:, None]
+        each = cls.of_each(cells)
+        return None if each is None else each.merged(members)
+
+    def merged(self, members: Members) -> CellClusters:
+        """Clusters of these."""
+        q, centers = self.places.shape[1], members.means(self.places)
+        away = self.places - centers[members.owners]
+        moments = self.covariances + away[:, :, None] * away[:, None]
         covariances = members.means(moments.reshape(-1, q * q)).reshape(-1, q, q)
-        return cls(members.sizes, centers, covariances)
+        counts = np.bincount(members.owners, self.n_sampled, minlength=members.k)
+        return CellClusters(members.sizes, centers, covariances, counts.astype(np.float64))
 
     def gaps(self) -> Double:
         """The distance of each center from each border, in deviations of its cluster: (k, k); infinite to itself."""
@@ -244,3 +257,29 @@ class CellClusters:
         reach = ndtr(-gaps) * np.maximum(gaps, 1.0)
         np.fill_diagonal(reach, 0.0)
         return np.asarray(np.sqrt(np.sum(reach**2, axis=1)))  # others lie in other directions
+
+    def gains(self) -> Double:
+        """The gain in likelihood of two clusters over one in their place, in nats per record of both: (k, k).
+
+        Along the line through the centers, two Gaussians of one variance are compared with a single one; records are
+        assigned. There is no gain where the border lies within one deviation of a center.
+        """
+        apart = self.places[:, None] - self.places[None]
+        squares = np.maximum(np.sum(apart**2, axis=2), 1e-300)
+        own = np.maximum(self.variances(apart) / squares, 1e-300)
+        share = self.shares[:, None] / np.maximum(self.shares[:, None] + self.shares, 1e-300)
+        other = 1 - share
+        within = share * own + other * own.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            entropy = -np.nan_to_num(share * np.log(share)) - np.nan_to_num(other * np.log(other))
+        found = 0.5 * np.log1p(share * other * squares / within) - entropy
+        gaps = self.gaps()
+        found = np.where(np.minimum(gaps, gaps.T) < LEAST_GAP, np.minimum(found, 0.0), found)
+        np.fill_diagonal(found, np.inf)
+        return np.asarray(found)
+
+    def joined(self, a: int, b: int) -> CellClusters:
+        """The clusters with two of them merged, in the place of the first."""
+        k = len(self.shares)
+        owners = np.insert(np.arange(k - 1), b, a - (b < a))
+        return self.merged(Members(owners, self.shares, k - 1))
