@@ -522,14 +522,16 @@ def _of_rows(rows: Double, most: int, basis: Basis, rng: np.random.Generator, sa
     """The number with the best criterion.
 
     It is 1 if clusters are at no k more separate than in Gaussian rows, unless rows are too few to tell. Of rows drawn
-    from cells or a density, whose components can look like clusters, it is a number at which clusters are evident.
+    from cells or a density, whose components can look like clusters, it is a number at which clusters are evident, and
+    1 if none of them has a criterion above 1.
     """
     curve = ClusterCurve.of(rows, most, rng, say)
     clearer = curve.clearer
     evident = np.append(False, clearer.all(axis=0))
     of_rows = np.full(len(curve.scores), clearer[0].any() or len(rows) < ROWS_OF_REFERENCE)
     possible = np.append(True, of_rows if basis is Basis.ROWS else evident[1:])
-    scores = np.where(possible, np.append(0.0, curve.scores), 0.0)
+    one = 0.0 if basis is Basis.ROWS else 1.0  # as separate as rows without clusters, and stable
+    scores = np.where(possible, np.append(one, curve.scores), 0.0)
     errors = np.append(0.0, 2 * curve.separation * curve.agreements * curve.agreement_errors)
     k, below = int(np.argmax(scores)) + 1, scores.max() - scores
     near = np.flatnonzero(possible & (below <= UNSURE_DEVIATIONS * np.hypot(errors, errors[k - 1]))) + 1

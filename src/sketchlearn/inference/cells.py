@@ -23,6 +23,7 @@ from sketchlearn.sketch.sums import Sketch
 LARGEST_WIDTH_RATIO = 1.3  # of squared distances within cells to the sample's, which are a little smaller by chance
 LARGEST_ADDED_COST = 0.1  # by wider cells, relative to the cost of the clusters: many small wide cells do no harm
 MOST_CLIPPED = 1e-3  # of the records
+SMOOTHING = 2.0  # of variances of rows drawn from cells: Gaussians of the same variance leave gaps between cells
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
 
 
@@ -93,7 +94,7 @@ class Cells:
         else:
             variances = np.tile((self.squares / len(self.counted))[:, None], len(self.counted))
         drawn = rng.standard_normal((n, len(self.counted)))
-        return np.asarray(self.scaled[cells] + np.sqrt(np.maximum(variances, 0.0))[cells] * drawn)
+        return np.asarray(self.scaled[cells] + np.sqrt(SMOOTHING * np.maximum(variances, 0.0))[cells] * drawn)
 
     def too_close(self, points: Double) -> bool:
         """Whether float32 cannot resolve which point is nearest: points close together, relative to their size.
