@@ -308,7 +308,7 @@ def silhouette(distances: Single, labels: NDArray[np.int32]) -> float:
 
     >>> rows = np.array([[0.0], [1.0], [10.0]], np.float32)
     >>> round(silhouette(abs(rows - rows.T), np.array([0, 0, 1], np.int32)), 3)
-    0.594
+    0.596
     """
     member = np.eye(int(labels.max()) + 1, dtype=np.float32)[labels]
     sizes, own = member.sum(axis=0), member.astype(bool)
