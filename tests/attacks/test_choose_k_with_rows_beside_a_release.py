@@ -27,7 +27,7 @@ def test_public_rows_are_taken_if_the_caller_says_so():
 
 
 def test_a_model_that_chose_its_number_by_public_rows_says_so():
-    model = skl.SketchGaussianMixture("auto", max_clusters=4, random_state=0)
+    model = skl.SketchKMeans("auto", max_clusters=4, random_state=0)
     model.fit_sketch(RELEASE, sample=X[::20], assume_public_sample=True)
     assert model.choice_.agreements
     assert "the sample is assumed to be public" in str(model.privacy_)

@@ -4,11 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.metrics import silhouette_score
 
 import sketchlearn as skl
 from sketchlearn.estimators.files import model_from_bytes, model_to_bytes
-from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice, agreement_of_halves, inertia_curve
+from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice, ClusterCurve, silhouette
 from sketchlearn.inference.decoders.number_of_components import component_path
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target
@@ -80,35 +83,54 @@ def test_a_cluster_is_seen_that_gains_less_than_its_parameters_cost_but_more_tha
 
 def test_more_clusters_than_are_looked_at():
     choice = skl.choose_k(sketched(gaussians(5)), 3)
-    assert (choice.n_clusters, choice.headline) == (3, "3 or more clusters")
-    assert "no mixture of up to 3 Gaussians fits" in choice.sentences[0]
+    assert (choice.headline, choice.basis) == ("3 or more clusters", Basis.DENSITY)
+    assert "No mixture of up to 3 Gaussians fits" in str(choice)
     choice = skl.choose_k(sketched(gaussians(3)), 3)
     assert (choice.headline, choice.basis) == ("3 or more clusters", Basis.GAUSSIANS)
+    choice = skl.choose_k(sketched(gaussians(5), rows=600), 3)
+    assert (choice.headline, choice.basis) == ("3 or more clusters", Basis.ROWS)
+    assert "This is the largest number tried. Use a larger max_clusters." in choice.sentences
 
 
-@pytest.mark.parametrize("rows", [None, 500])
-def test_a_box_is_not_gaussian_and_has_no_clusters(rows):
-    choice = skl.choose_k(sketched(box(), rows=rows) if rows else sketched(box()), MOST)
-    assert (choice.n_clusters, choice.basis) == (1, Basis.GAP)
+def test_a_box_is_not_gaussian_and_has_no_clusters():
+    choice = skl.choose_k(sketched(box()), MOST)
+    assert (choice.n_clusters, choice.basis) == (1, Basis.DENSITY)
     assert choice.misfit > 1.5
-    assert choice.sentences[0].startswith("No clusters by the gap statistic: no mixture")
-    assert len(choice.inertias) == MOST
-    assert bool(choice.agreements) == bool(rows)
-    assert ("whose components can look like clusters" in str(choice)) == (not rows)
+    assert choice.sentences[0].startswith("No evident clusters: for no k")
+    assert "whose components can look like clusters" in str(choice)
+    rows = skl.choose_k(sketched(box(), rows=500), MOST)
+    assert (rows.basis, rows.evident, rows.misfit) == (Basis.ROWS, False, None)
+    assert rows.sentences[0].startswith("No evident clusters")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_one_gaussian_have_no_clusters(seed):
+    X = np.random.default_rng(seed).standard_normal((1000, 3)) * [1, 2, 4]
+    model = skl.SketchKMeans("auto", random_state=seed).fit(X)
+    assert (model.n_clusters_, model.choice_.headline) == (1, "no clusters")
+
+
+def test_real_tables():
+    """Iris has two clusters, one of which are two species; wine has its three cultivars."""
+    for load, k in ((load_iris, 2), (load_wine, 3)):
+        X = load().data
+        choice = skl.SketchKMeans("auto", random_state=0).fit((X - X.mean(axis=0)) / X.std(axis=0)).choice_
+        assert (choice.n_clusters, choice.evident) == (k, True)
+        assert choice.sentences[0].startswith(f"{k} clusters, stable: mean silhouette")
 
 
 def test_a_sample_stands_in_for_kept_rows():
     X = gaussians(3)
     choice = skl.choose_k(sketched(X), MOST, sample=X[:400])
-    assert choice.n_clusters == 3
+    assert (choice.n_clusters, choice.basis) == (3, Basis.ROWS)
     assert choice.agreements[1] > 0.9
     assert len(choice.agreements) == MOST - 1
 
 
 @pytest.mark.parametrize("wave", ["square", "cosine"])
-def test_other_waves_are_left_to_the_gap_statistic(wave):
+def test_other_waves_are_left_to_draws_of_a_density(wave):
     choice = skl.choose_k(sketched(gaussians(3), features=skl.features.Fourier(wave=wave)), MOST)
-    assert (choice.n_clusters, choice.basis, choice.misfit) == (3, Basis.GAP, None)
+    assert (choice.n_clusters, choice.basis, choice.misfit) == (3, Basis.DENSITY, None)
 
 
 def test_private_sketches():
@@ -143,7 +165,7 @@ def test_a_constant_column_changes_nothing():
 
 def test_no_more_rows_are_asked_for_than_there_are():
     few = skl.choose_k(sketched(box(3), rows=500), MOST)
-    assert few.basis is Basis.GAP
+    assert few.basis is Basis.ROWS
     assert "keep rows" not in str(few)
 
 
@@ -203,7 +225,9 @@ def test_refusals():
         skl.choose_k(skl.design(X, n_components=2, features=skl.features.Fourier(n_frequencies=5)).sketch(X))
 
 
-CHOICE = ClusterChoice(2, 3, Basis.GAP, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1,) * 3, (1.0, 0.3, 0.2), (0.0,) * 3)
+CHOICE = ClusterChoice(
+    2, 3, Basis.ROWS, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1,) * 3, (0.3, 0.2), (0.1,) * 2, (0.9,) * 2
+)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +237,8 @@ CHOICE = ClusterChoice(2, 3, Basis.GAP, 2, 3, 4.5, "diag", (1.0, 0.0, 0.5), (0.1
         ("basis", "luck", "is not a basis"),
         ("covariance_type", "odd", "must be diag or full"),
         ("criteria", [1, "x"], "criteria"),
-        ("inertias", 3, "must be a list of numbers"),
+        ("silhouettes", 3, "must be a list of numbers"),
+        ("evident", 3, "evident must be"),
         ("other", 1, "choice must have the fields"),
     ],
 )
@@ -224,12 +249,26 @@ def test_forged_choices_are_refused(field, value, message):
         ClusterChoice.from_json({**form, field: value})
 
 
-def test_gap_and_halves():
+def test_choices_of_earlier_versions_are_read():
+    form = {name: value for name, value in CHOICE.to_json().items() if name not in ("silhouettes", "references")}
+    del form["evident"]
+    earlier = ClusterChoice.from_json({**form, "basis": "GAP", "inertias": [1.0, 0.3], "inertia_errors": [0.0, 0.1]})
+    assert (earlier.n_clusters, earlier.basis, earlier.agreements) == (2, Basis.ROWS, CHOICE.agreements)
+    assert "an earlier version chose it" in earlier.sentences[0]
+
+
+def test_the_curve_of_rows():
     rng = np.random.default_rng(0)
     rows = gaussians(4, n=400, gap=8.0)
-    curve = inertia_curve(rows, 6, rng)
-    assert curve.elbow() == curve.elbow(2.0) == 4
-    assert np.all(np.diff(curve.inertias) < 0)
-    assert curve.inertias[0] == 1
-    assert agreement_of_halves(rows, 6, rng)[2] > 0.95
-    assert len(inertia_curve(np.repeat(rows[:3], 5, axis=0), 6, rng).inertias) == 2
+    curve = ClusterCurve.of(rows, 6, rng)
+    assert np.argmax(curve.scores) == 4 - 2
+    assert curve.clearer[:, 4 - 2].all()
+    assert curve.agreements[4 - 2] > 0.95
+    assert not ClusterCurve.of(np.repeat(rows[:1], 5, axis=0), 6, rng).scores.size
+
+
+def test_silhouettes_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((50, 3)), np.append(rng.integers(0, 4, 49), 4).astype(np.int32)
+    expected = silhouette_score(rows, labels)
+    assert silhouette(cdist(rows, rows).astype(np.float32), labels) == pytest.approx(expected, abs=1e-6)

@@ -380,8 +380,6 @@ def test_errors_are_withheld_where_noise_or_room_does_not_allow_them():
         assert model.standard_errors_ == {}
     with pytest.warns(UserWarning, match="noise of a private release"):
         assert model.inertia_ is None
-    with pytest.raises(ValueError, match="private release of cells"):
-        skl.choose_k(private)
     many = skl.design(np.repeat(X, 8, axis=1), n_components=100, **CELLS)
     assert many.squares == "sum"
 
@@ -391,8 +389,17 @@ def test_the_number_of_clusters_of_many_columns(k, n):
     rows, _ = clusters(n, 100, k, seed=k)
     model = skl.SketchKMeans("auto", random_state=0).fit(rows)
     assert model.n_clusters_ == k
-    assert model.choice_.basis.name == ("GAP" if n < 100 else "CELLS")
+    assert model.choice_.basis.name == ("ROWS" if n < 5000 else "GAUSSIANS")
     assert model.sketch_.operator.part(skl.features.CellSums) is not None
+
+
+@pytest.mark.parametrize(("epsilon", "basis"), [(1.0, "HIDDEN"), (20.0, "CELLS")])
+def test_the_number_of_clusters_of_a_private_release_of_cells(epsilon, basis):
+    operator = skl.design(X[:3000], n_components=4, features=skl.features.Cells(normalize=True))
+    private = skl.privatize(operator.sketch(X), epsilon=epsilon, delta=1e-6, assume_public_design=True)
+    choice = skl.choose_k(private, 10)
+    assert (choice.n_clusters, choice.basis.name) == (4 if basis == "CELLS" else 1, basis)
+    assert ("noise of the private release" in str(choice)) == (basis == "HIDDEN")
 
 
 def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
@@ -407,7 +414,7 @@ def test_the_choice_of_a_sketch_of_cells_is_said_and_saved(tmp_path):
     assert skl.load(tmp_path / "model.json").choice_ == model.choice_
     largest = skl.choose_k(sketch, 3)
     assert largest.headline == "3 or more clusters"
-    assert "larger max_clusters" in largest.sentences[0]
+    assert "larger max_clusters" in largest.sentences[1]
 
 
 def test_columns_travel_along_on_the_command_line(tmp_path):

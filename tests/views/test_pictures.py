@@ -154,12 +154,11 @@ def test_histograms_and_streams_are_drawn(tmp_path):
 
 @pytest.mark.parametrize("basis", list(Basis))
 def test_choice(basis, tmp_path):
-    inertias = (1.0, 0.4, 0.3) if basis is Basis.GAP else ()
+    of_rows = () if basis in (Basis.GAUSSIANS, Basis.HIDDEN) else (0.4, 0.3)
     choice = ClusterChoice(
-        *(2, 3, basis, 1, 2, 1.0, "diag", (900.0, 0.0, 30.0), (40.0, 0.0, 5.0)),
-        *(inertias, (0.1,) * len(inertias), (0.9, 0.4)),
+        *(2, 3, basis, 1, 2, 1.0, "diag", (900.0, 0.0, 30.0), (40.0, 0.0, 5.0)), *(of_rows, of_rows, of_rows)
     )
     figure = plot_choice(choice, tmp_path / "choice.png")
     check_drawn(figure, tmp_path / "choice.png")
-    assert len(figure.axes) == (3 if basis is Basis.GAP else 2)
+    assert len(figure.axes) == (3 if of_rows else 1)
     assert figure.get_suptitle().startswith("2 clusters")

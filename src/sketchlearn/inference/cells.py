@@ -16,13 +16,14 @@ from sketchlearn.core.messages import in_digits
 from sketchlearn.features.bounded import FIXED_POINT
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.families import frequencies_instead
-from sketchlearn.inference.kmeans import FINE_SHARE, nearest
+from sketchlearn.inference.kmeans import FINE_SHARE, nearest, systematic_draws
 from sketchlearn.inference.moments import part_of
 from sketchlearn.sketch.sums import Sketch
 
 LARGEST_WIDTH_RATIO = 1.3  # of squared distances within cells to the sample's, which are a little smaller by chance
 LARGEST_ADDED_COST = 0.1  # by wider cells, relative to the cost of the clusters: many small wide cells do no harm
 MOST_CLIPPED = 1e-3  # of the records
+SMOOTHING = 2.0  # of variances of rows drawn from cells: Gaussians of the same variance leave gaps between cells
 NOISE_DEVIATIONS = 5.0  # With a smaller count, a cell of a private sketch may be noise.
 
 
@@ -84,6 +85,16 @@ class Cells:
     def within(self) -> Double:
         """Mean squared distance of each cell's records from their mean, in error units."""
         return self.squares if self.squares.ndim == 1 else np.sum(self.squares[:, self.counted] / self.units**2, axis=1)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Double:
+        """Rows drawn from a Gaussian in each cell, in the columns and units that count."""
+        cells = systematic_draws(self.shares, n, rng.random())
+        if self.squares.ndim > 1:
+            variances = self.squares[:, self.counted] / self.units**2
+        else:
+            variances = np.tile((self.squares / len(self.counted))[:, None], len(self.counted))
+        drawn = rng.standard_normal((n, len(self.counted)))
+        return np.asarray(self.scaled[cells] + np.sqrt(SMOOTHING * np.maximum(variances, 0.0))[cells] * drawn)
 
     def too_close(self, points: Double) -> bool:
         """Whether float32 cannot resolve which point is nearest: points close together, relative to their size.

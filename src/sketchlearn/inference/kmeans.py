@@ -143,6 +143,10 @@ class KMeansOfRows:
             found = [self.breathe(*run, deepest) for run, deepest in zip(best, DEEPEST_ON_ALL, strict=False)]
         return min((self.lloyd(centers, TOLERANCE) for centers in found), key=lambda run: run[1])[0]
 
+    def best_of_starts(self, k: int, rng: np.random.Generator, n_starts: int) -> Double:
+        """The centers of the best of several starts, without exchanges."""
+        return min((self.lloyd(self.starts(k, rng), TOLERANCE) for _ in range(n_starts)), key=lambda run: run[1])[0]
+
     def _settled_starts(self, k: int, rng: np.random.Generator, n_starts: int) -> list[tuple[Double, float]]:
         """The best distinct local minima from several starts, each with its sum."""
         runs = [self.lloyd(self.starts(k, rng), ROUGH_TOLERANCE) for _ in range(n_starts)]

@@ -65,9 +65,12 @@ class Advice:
     over_bound: float | None  # errors of means over those of a fit to all rows, where a mixture fits the sketch
 
     @classmethod
-    def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any) -> Advice:
-        """The figures of a mixture, in the problem's units, that was fitted to a sketch; and of a model, if any."""
-        k, path = problem.n_components, _path(problem, outcome.mixture, n_records)
+    def of(cls, problem: Problem, outcome: Outcome, n_records: float, fitted: Any, *, of_rows: bool) -> Advice:
+        """The figures of a mixture, in the problem's units, that was fitted to a sketch; and of a model, if any.
+
+        Clusters of rows need no mixture: none are tried.
+        """
+        k, path = problem.n_components, None if of_rows else _path(problem, outcome.mixture, n_records)
         gain, freedom = 0.0, 0
         if path is not None and len(path.fits) > k:  # where few components are enough, the path ends early
             few, more = path.fits[k - 1], path.fits[k]
@@ -279,9 +282,9 @@ def explain(
     else:
         figures |= _search(case, rng)
         verdict = _fault_of_search(figures)
-    advice = Advice.of(case.problem, case.outcome, 1 / case.target.sampling, fitted)
+    advice = Advice.of(case.problem, case.outcome, 1 / case.target.sampling, fitted, of_rows=case.of_rows)
     figures |= {} if advice.over_bound is None else {"over_bound": advice.over_bound}
-    if verdict in (Verdict.FINE, Verdict.MODEL) and (advice.enough or 0) > case.k and not case.of_rows:
+    if verdict in (Verdict.FINE, Verdict.MODEL) and (advice.enough or 0) > case.k:
         verdict = Verdict.TOO_FEW  # Gaussians do explain the sketch, if more of them
     said = _conclusion(verdict, figures, case) if verdict is not Verdict.TOO_FEW else advice.remedy
     of_table = [columns.in_words] if isinstance(columns, SchemaColumns) else []

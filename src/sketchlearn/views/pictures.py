@@ -171,13 +171,15 @@ def plot_changes(changes: list[Change], path: str | os.PathLike[str] | None = No
 def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = None) -> Any:
     """Draws what `choose_k` found: the criterion by number of clusters, with its error; returns the matplotlib figure.
 
-    Where no Gaussians explain the sketch, the inertia of k-means stands beside it, as a share of that of one cluster.
-    Where there were rows, a third picture says how alike clusters of two halves of them are.
+    For k-means of rows, the mean silhouette and the agreement of two halves stand beside it.
     """
-    panels = [("criterion above its least", 1, choice.criteria, choice.criterion_errors)]
-    if choice.inertias:
-        panels.append(("inertia, share of that of one cluster", 1, choice.inertias, choice.inertia_errors))
-    if choice.agreements:
+    panels = []
+    if choice.criteria or not choice.silhouettes:
+        panels.append(("criterion above its least", 1, choice.criteria, choice.criterion_errors))
+    if choice.silhouettes:
+        panels.append(
+            ("mean silhouette (grey: without clusters)", 2, choice.silhouettes, (0.0,) * len(choice.silhouettes))
+        )
         panels.append(("agreement of halves", 2, choice.agreements, (0.0,) * len(choice.agreements)))
     figure = _figure(path, 1.5 + 4.0 * len(panels), 4.0)
     for axes, (name, first, values, errors) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
@@ -186,19 +188,15 @@ def plot_choice(choice: ClusterChoice, path: str | os.PathLike[str] | None = Non
         if choice.low < choice.high:
             axes.axvspan(choice.low, choice.high, color=ORANGE, alpha=0.12, linewidth=0, label="within its error")
         axes.errorbar(sizes, values, errors, fmt="o-", color=BLUE, ecolor=GREY, markersize=4, linewidth=1)
+        if values is choice.silhouettes:
+            axes.plot(sizes, choice.references, "--", color=GREY, linewidth=1)
         axes.set(xlabel="number of clusters", ylabel=name)
         axes.xaxis.get_major_locator().set_params(integer=True)
-    if choice.criteria and choice.basis is not Basis.GAP:  # far from the best, it is thousands of times larger
+    if choice.basis is Basis.GAUSSIANS:  # far from the best, it is thousands of times larger
         figure.axes[0].set_yscale("symlog", linthresh=10)
         figure.axes[0].set_ylim(bottom=-1)
     figure.axes[0].legend(**LEGEND)
-    said = {
-        Basis.GAUSSIANS: "Gaussians",
-        Basis.CELLS: "Gaussians of cells",
-        Basis.GAP: "by the gap statistic",
-        Basis.HIDDEN: "hidden by noise",
-    }
-    figure.suptitle(f"{choice.headline}, {said[choice.basis]}", fontsize=11)
+    figure.suptitle(f"{choice.headline}, {choice.basis.value}", fontsize=11)
     return _saved(figure, path)
 
 

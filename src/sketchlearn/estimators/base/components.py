@@ -498,7 +498,8 @@ class StepEstimator(DesignedEstimator):
     ) -> tuple[int, ClusterChoice | None]:
         if not self._chooses:
             return self._n_components, None
-        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, self._say if self.verbose else None)
+        say, of_mixture = self._say if self.verbose else None, self._task != "kmeans"
+        choice = choose_with_rows(sketch, self.max_clusters, sample, rng, say, of_mixture=of_mixture)
         self._say(" ".join(choice.sentences))
         return choice.n_clusters, choice
 
