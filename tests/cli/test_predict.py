@@ -113,6 +113,14 @@ def test_columns_are_found_by_name_in_any_order(folder, expected, tmp_path):
     assert done("predict", folder / "model.json", tmp_path / "rows.npy").stdout == labels.replace("\n\n", "\n").lstrip()
 
 
+def test_several_ids(folder, tmp_path):
+    arguments = ["predict", folder / "model.json", folder / "customers.csv", "--nulls", "drop"]
+    done(*arguments, "--id", "customer_id", "--id", "number", "-o", tmp_path / "labels.csv")
+    read, table = pd.read_csv(tmp_path / "labels.csv", dtype=str), pd.read_csv(folder / "customers.csv", dtype=str)
+    assert list(read) == ["customer_id", "number", "label"]
+    assert read[["customer_id", "number"]].equals(table[["customer_id", "number"]])
+
+
 REFUSALS = [
     (["customers.csv"], 1, "row 0 of customers.csv, column 'age' is missing (nan): fill it, or use --nulls drop"),
     (["less.csv"], 1, "less.csv has no columns (income, age), which the model needs: its columns are (customer_id, c"),

@@ -76,7 +76,7 @@ def test_from_a_file_to_labels_that_can_be_joined(folder):
     assert len(profiles) == 3
     for number, line in enumerate(profiles):
         rows = joined[joined["label"] == number]
-        found = re.match(r"cluster (\d): ([\d.]+) % \(([\d,]+) records\): (.*)", line)
+        found = re.match(r"cluster (\d): ([\d.]+)(?: \+- [\d.]+)? % \(([\d,]+)(?: \+- [\d.,]+)? records\): (.*)", line)
         assert int(found[1]) == number
         assert float(found[2]) / 100 == pytest.approx(len(rows) / 4000, abs=0.015)
         assert int(found[3].replace(",", "")) == pytest.approx(40 * float(found[2]), abs=3)
@@ -151,7 +151,7 @@ def test_what_moved_is_named(folder, sketches):
 def test_fit_and_info_say_the_same(folder):
     printed = shown(folder, "sketchlearn fit kmeans -k 3 customers.auto -o auto.model")
     told = shown(folder, "sketchlearn info auto.model")
-    sizes = re.compile(r"cluster \d: [\d.]+ % \([\d,]+ records\)")
+    sizes = re.compile(r"cluster (\d): ([\d.]+)(?: \+- [\d.]+)? % \(([\d,]+)(?: \+- [\d.,]+)? records\)")
     assert sizes.findall(printed) == sizes.findall(told)
     assert len(sizes.findall(told)) == 3
     assert "category of 4 values (FR, DE, Zoë, IT), and other" in told

@@ -1,6 +1,7 @@
 """What users of scikit-learn expect without reading: weights, sparse matrices, names, routing, short reprs."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -116,20 +117,100 @@ def test_fractions_count_as_much_as_they_say():
     own, other = skl.SketchRidge().fit(X, TARGET, weights), Ridge().fit(X, TARGET, weights)
     np.testing.assert_allclose(own.coef_, other.coef_, rtol=1e-3)
     fitted = skl.SketchKMeans(2, random_state=0).fit(X, sample_weight=weights)
-    assert fitted.sketch_ == fitted.sketch_.operator.sketch(X, sample_weight=weights)
+    assert fitted.sketch_ == fitted.sketch_.operator.sketch(X, sample_weight=weights / weights.mean())
     assert np.array_equal(fitted.labels_, fitted.predict(X))
     share = weights[fitted.labels_ == 0].sum() / weights.sum()
     assert abs(fitted.weights_[0] - share) < 1e-3
     rows, *_ = table(8000, 1)  # more than the operator is designed on
     weights = np.random.default_rng(1).random(len(rows))
-    assert abs(skl.SketchKMeans(2, random_state=0).fit(rows, sample_weight=weights).n_records_ - weights.sum()) < 0.1
+    assert abs(skl.SketchKMeans(2, random_state=0).fit(rows, sample_weight=weights).n_records_ - len(rows)) < 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1 / 3, 1e9])
+def test_the_scale_of_weights_does_not_matter(scale, tmp_path):
+    weights = np.random.default_rng(0).random(len(X)) + 0.1
+    one, other = (skl.SketchKMeans(2, random_state=0).fit(X, sample_weight=f * weights) for f in (1, scale))
+    np.testing.assert_allclose(one.cluster_centers_, other.cluster_centers_, rtol=1e-5, atol=1e-5)
+    costs = np.min(one.transform(X), axis=1) ** 2
+    assert one.inertia_ == pytest.approx(weights @ costs, rel=1e-4)
+    assert other.inertia_ == pytest.approx(scale * one.inertia_, rel=1e-4)
+    skl.save(other, tmp_path / "model.json")
+    assert skl.load(tmp_path / "model.json").inertia_ == pytest.approx(other.inertia_, rel=1e-9)
+    both = other.partial_fit(X, sample_weight=scale * weights)
+    np.testing.assert_allclose(both.weights_, one.weights_, atol=0.02)
+
+
+def test_many_fractional_weights_have_room():
+    rows = np.random.default_rng(0).standard_normal((200_000, 2))
+    weights = np.random.default_rng(1).random(len(rows))
+    fitted = skl.SketchKMeans(2, random_state=0, n_passes=1).fit(rows, sample_weight=weights)
+    assert fitted.inertia_ == pytest.approx(weights @ np.min(fitted.transform(rows), axis=1) ** 2, rel=1e-3)
+
+
+def test_single_precision_stays():
+    fitted = skl.SketchKMeans(2, random_state=0).fit(X.astype(np.float32))
+    assert fitted.cluster_centers_.dtype == fitted.transform(X.astype(np.float32)).dtype == np.float32
+    assert fitted.transform(X).dtype == np.float64
+    assert skl.SketchKMeans(2, random_state=0).fit(X).cluster_centers_.dtype == np.float64
+
+
+def test_looking_at_attributes_computes_nothing():
+    fitted = skl.SketchKMeans(2, random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert {"standard_errors_", "inertia_", "plot", "predict"} <= set(dir(fitted))
+    assert fitted._state.error_bars is None
+
+
+def test_passes_are_counted():
+    rows = np.random.default_rng(0).uniform(size=(60_000, 2))
+    assert skl.SketchKMeans(5, random_state=0, n_passes=1).fit(rows).n_iter_ == 1
+    assert 1 < skl.SketchKMeans(5, random_state=0, n_passes=3).fit(rows).n_iter_ <= 3
+
+
+@pytest.mark.parametrize("value", [1e300, 1e30, -1e19])
+def test_huge_values_are_refused_by_row_and_column(value):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    fitted = skl.SketchKMeans(2, random_state=0).fit(frame)
+    frame.loc[5, "b"] = value
+    for call in (skl.SketchKMeans(2).fit, fitted.predict, fitted.transform):
+        with pytest.raises(ValueError, match=r"row 5, column 'b' is .* too large for single precision"):
+            call(frame)
+    frame.loc[5, "b"] = np.nan
+    with pytest.raises(ValueError, match="row 5, column 'b' is missing"):
+        fitted.predict(frame)
+
+
+def test_columns_are_found_by_name():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    fitted = skl.SketchKMeans(2, random_state=0).fit(frame)
+    operator, other = fitted.design(frame), frame[["c", "a", "b"]].assign(more=1)
+    assert operator.sketch(other) == operator.sketch(frame)
+    assert np.array_equal(fitted.predict(other), fitted.predict(frame))
+
+
+def test_standardized_rows_of_length_one_are_refused():
+    wide = np.random.default_rng(0).standard_normal((500, 80))
+    features = skl.features.Cells(normalize=True)
+    with pytest.raises(ValueError, match="standardize cannot go with normalize"):
+        skl.SketchKMeans(2, standardize=True, features=features).fit(wide)
+
+
+def test_constant_rows_have_no_negative_inertia():
+    for value in (3.3, 1e5, 0.0):
+        rows = np.full((500, 2), value)
+        fitted = skl.SketchKMeans(1, random_state=0).fit(rows)
+        assert fitted.inertia_ == 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # constant columns have no phases
+            sketch = skl.design(rows, n_components=1).sketch(rows)
+            assert (fitted.fit_sketch(sketch).inertia_ or 0) >= 0
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
         (np.zeros(len(X)), "all sample weights are zero"),
-        (np.full(len(X), 1 / len(X)), "sample_weight sums to 1, which .* too few: multiply the weights"),
         (-np.ones(len(X)), "finite and not negative"),
         (np.ones(3), "sample_weight has shape"),
     ],

@@ -58,11 +58,13 @@ def test_errors_of_shares_are_of_the_right_size():
 def test_edges_are_respected(ask):
     histogram = ask.marginal(0, [-1, 0, 3, 7])
     assert histogram.edges.tolist() == [-1, 0, 3, 7]
-    assert len(str(histogram).splitlines()) == 5
+    assert "outside  0.161" in str(histogram)
+    assert histogram.outside == pytest.approx(np.mean((ROWS[:, 0] < -1) | (ROWS[:, 0] > 7)), abs=0.02)
+    assert len(str(histogram).splitlines()) == 6
     assert str(histogram).endswith("estimated: an edge lies within one of the sketch's bins, or beyond them)")
     alone = skl.Questions(fourier_design(ROWS, n_components=2).sketch(ROWS)).marginal(0, [-1, 0, 3, 7])
     assert alone.edges.tolist() == [-1, 0, 3, 7]
-    assert len(str(alone).splitlines()) == 4
+    assert len(str(alone).splitlines()) == 5
 
 
 def test_questions_to_nested_operators():

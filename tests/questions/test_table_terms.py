@@ -203,3 +203,19 @@ def test_rows_of_a_mixture_are_those_of_the_table(tmp_path):
     assert [row[2] for row in printed["rows"]] == [
         None if pd.isna(country) else country for country in again["country"]
     ]
+
+
+def test_years_have_no_commas_and_gaps_have_spreads():
+    rng = np.random.default_rng(0)
+    ages = np.where(rng.random(3000) < 0.3, np.nan, rng.normal(40, 5, 3000))
+    table = pd.DataFrame({"year": rng.integers(1990, 2020, 3000), "age": ages, "side": rng.choice([0.0, 90.0], 3000)})
+    fitted = skl.SketchGaussianMixture(1, schema="auto", random_state=0, covariance_type="diag").fit(table)
+    ages_of = [next(c for c in profile.columns if c.name == "age") for profile in profiles_of_centers(fitted)]
+    assert all(4 < column.spread < 6 for column in ages_of)
+    told = str(skl.profiles(fitted))
+    assert "year 200" in told
+    assert "2,0" not in told
+    frame = skl.profiles(fitted).to_frame()
+    assert list(frame.index) == [0]
+    assert frame["share"].sum() == pytest.approx(1)
+    assert frame["age missing"].between(0.2, 0.4).all()

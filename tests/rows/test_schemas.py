@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import warnings
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from pyarrow import csv, parquet
 
 import sketchlearn as skl
+from sketchlearn.rows.csv import CsvStream
 from sketchlearn.rows.schemas.columns import Category, Date, Flag, Number, Ordinal, Text
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
@@ -469,3 +471,30 @@ def test_what_numbers_rows_is_no_measurement():
     frame = customers().assign(nr=np.arange(300), Kundennummer=np.random.default_rng(0).permutation(300) * 7)
     assert {"nr", "Kundennummer"} <= dict(skl.schema(frame).left_out).keys()
     assert "" in dict(skl.schema(frame.rename(columns={"nr": ""})).left_out)
+
+
+def test_the_file_that_a_schema_was_made_from_has_nothing_unexpected(tmp_path):
+    words = ["a"] * 600 + ["b"] * 390 + [f"rare {i}" for i in range(10)]
+    numbers = ["oops", *(str(n * n % 97) for n in range(999))]
+    pd.DataFrame({"word": words, "number": numbers}).to_csv(tmp_path / "table.csv", index=False)
+    schema = skl.schema(tmp_path / "table.csv")
+    assert dict(schema.unlisted) == {"word": 0.01, "number": 0.001}
+    assert skl.Schema.from_json(schema.to_json()).unlisted == schema.unlisted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sum(len(block.rows) for block in skl.source(tmp_path / "table.csv", schema=schema).blocks()) == 1000
+    pd.DataFrame({"word": ["c", "d"] * 500, "number": numbers}).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.warns(UserWarning, match="1,000 of column 'word'"):
+        list(skl.source(tmp_path / "other.csv", schema=schema).blocks())
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_stream_is_encoded_as_a_file_is(tmp_path, decimal):
+    table = pd.DataFrame({"size": np.arange(300) / 7, "kind": list("xyz") * 100, "note": 'a "quoted" word'})
+    table.to_csv(tmp_path / "table.csv", index=False, sep=";", decimal=decimal)
+    schema = skl.schema(tmp_path / "table.csv")
+    own = skl.source(tmp_path / "table.csv", schema=schema)
+    with (tmp_path / "table.csv").open("rb") as stream:
+        streamed = CsvStream(stream).only(own.columns)
+        rows = np.concatenate([block.rows for block in streamed.blocks()])
+    assert np.array_equal(rows, np.concatenate([block.rows for block in own.blocks()]))

@@ -193,3 +193,18 @@ def test_equal_sketches_have_equal_bytes():
     a, b = (make(center=[zero, 1.0]).sketch([[1.0, 2.0]]) for zero in (0.0, -0.0))
     assert a == b
     assert a.content() == b.content()
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+def test_rows_that_were_never_there_are_refused(rows):
+    rng = np.random.default_rng()
+    X = rng.standard_normal((2000, 2))
+    sketch = skl.design(X, n_components=2, rows=rows).sketch(X)
+    before = sketch.copy()
+    with pytest.raises(ValueError, match="not all in the sketch: take out only rows that were added"):
+        sketch.forget(np.tile([[9.0, 9.0]], (20, 1)))
+    assert sketch == before
+    assert (sketch - sketch.operator.sketch(X[:500])).count == 1500
+    assert sketch == before
+    assert sketch.forget(X[:500]) is sketch
+    assert sketch.count == 1500

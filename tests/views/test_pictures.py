@@ -15,7 +15,8 @@ from matplotlib.image import imread
 from matplotlib.patches import Ellipse
 
 from sketchlearn.estimators.number_of_clusters import Basis, ClusterChoice
-from sketchlearn.views.pictures import plot_changes, plot_choice, plot_comparison, plot_marginal, plot_model
+from sketchlearn.questions.density_maps import grid_of, heights_of, heights_on, view_of
+from sketchlearn.views.pictures import _model, plot_changes, plot_choice, plot_comparison, plot_marginal, plot_model
 
 CENTERS = np.array([[0, 0, 0, 0], [8, 0, 2, 0], [0, 8, -2, 0]])
 NAMES = ("age", "income", "height", "visits")
@@ -162,3 +163,39 @@ def test_choice(basis, tmp_path):
     check_drawn(figure, tmp_path / "choice.png")
     assert len(figure.axes) == (3 if of_rows else 1)
     assert figure.get_suptitle().startswith("2 clusters")
+
+
+def test_the_density_is_that_of_the_records():
+    """Uniform rows are drawn flat, and not as one hill for each cluster."""
+    X = np.random.default_rng(0).uniform(size=(20_000, 2))
+    plain, sampled = skl.design(X, n_components=4), skl.design(X, n_components=4, rows=2000)
+    for operator, source in ((plain, "the sketch's frequencies"), (sampled, "the sketch's frequencies")):
+        sketch = operator.sketch(X)
+        fitted = skl.SketchKMeans(4, random_state=0).fit_sketch(sketch)
+        density, parts = _model(sketch, fitted)
+        view = view_of(np.eye(2), np.zeros(2), np.eye(2), ("a", "b"))
+        grid = grid_of(view, parts.centers, parts.covariances)
+        found, model = heights_of(sketch, view, grid, density, parts), heights_on(view, density, grid)
+        assert found.source == source
+        inside = np.all((grid.points > 0.1) & (grid.points < 0.9), axis=1)
+        assert np.std(found.values[inside]) < 0.15 < np.std(model[inside])
+        assert np.sum(found.values) * grid.cell == pytest.approx(1, abs=0.05)
+
+
+def test_methods_draw_and_report(tmp_path):
+    fitted = skl.SketchKMeans(3, random_state=0).fit(blobs(2000, 4))
+    figure = fitted.plot(tmp_path / "clusters.png")
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert "share of the records inside; density of all rows" in labels
+    assert "standard deviations from the average of all records" in labels
+    assert (tmp_path / "clusters.png").exists()
+    assert "wide heat" in fitted.report(tmp_path / "page.html")
+    mixture = skl.SketchGaussianMixture(3, random_state=0).fit(blobs(2000, 2))
+    assert mixture.plot().axes[0].get_title().startswith("3 components")
+
+
+def test_a_density_of_the_model_says_so():
+    X = blobs(3000, 4)
+    fitted = skl.SketchKMeans(3, random_state=0, features=skl.features.Fourier()).fit(X)
+    figure = plot_model(fitted.sketch_, fitted)
+    assert any("density of the fitted model, not of the records" in axes.get_ylabel() for axes in figure.axes)

@@ -106,8 +106,9 @@ def predict(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write .csv, .parquet or .jsonl, instead of printing."),
     ] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="Put this column of DATA before each label.")
+    id_columns: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="COLUMN", help="Put this column of DATA before each label; may be repeated."),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of components as CSV, for mixtures.")] = False,
     safe_csv: options.SafeCsv = False,
@@ -139,10 +140,10 @@ def predict(
         raise misused("a generator cannot predict: sketchlearn sample generates new rows")
     if proba and not learned.can("predict_proba"):
         raise misused("--proba needs a mixture (fit gmm or fit stable) or classes: others have no probabilities")
-    arguments, ids = tables.arguments(), None
-    if id_column is not None:
+    arguments, ids = tables.arguments(), list[RowIds]()
+    for name in dict.fromkeys(id_columns or ()):
         everything = files.rows_from(paths, **{**arguments, "columns": None, "exclude": (), "numeric_only": False})
-        ids = RowIds(paths, everything, id_column, typed=json or ending in (".parquet", ".jsonl"))
+        ids.append(RowIds(paths, everything, name, typed=json or ending in (".parquet", ".jsonl")))
     with warnings.catch_warnings():  # rows have the model's columns in its order, but no names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         answers = Answers(learned, _rows(paths, arguments, learned), ids, proba)
@@ -157,7 +158,7 @@ def predict(
 class Answers:
     """Predictions of rows, block by block, with their ids."""
 
-    def __init__(self, learned: Any, rows: skl.extend.Source, ids: RowIds | None, proba: bool) -> None:
+    def __init__(self, learned: Any, rows: skl.extend.Source, ids: list[RowIds], proba: bool) -> None:
         import numpy as np
 
         self.learned, self.rows, self.ids, self.proba = learned, rows, ids, proba
@@ -189,16 +190,16 @@ class Answers:
     @property
     def heads(self) -> list[str]:
         """Of the columns of a table of them, with the ids."""
-        return self.names if self.ids is None else [self.ids.name, *self.names]
+        return [*(one.name for one in self.ids), *self.names]
 
     @property
     def types(self) -> list[Any]:
         """The Arrow types of these columns."""
         kind = {"i": "int32", "u": "int32", "f": "double", "b": "bool"}.get(self.dtype.kind, "string")
-        return [*([] if self.ids is None else [self.ids.type]), *[kind] * len(self.names)]
+        return [*(one.type for one in self.ids), *[kind] * len(self.names)]
 
-    def blocks(self) -> Iterator[tuple[list[Any], list[Any] | None]]:
-        """Answers of some rows, None for those with missing values; and their ids, if there are any."""
+    def blocks(self) -> Iterator[tuple[list[Any], list[list[Any]]]]:
+        """Answers of some rows, None for those with missing values; and the columns of their ids."""
         for block in self.rows.blocks(self.learned.n_features_in_):
             n_rows = block.end - block.start
             told = self.answer(block.rows).tolist() if len(block.rows) else []
@@ -208,7 +209,7 @@ class Answers:
                 told = [known.get(number, empty) for number in range(block.start, block.end)]
             self.n_rows, self.n_empty = self.n_rows + n_rows, self.n_empty + n_rows - len(block.rows)
             if n_rows:
-                yield told, None if self.ids is None else self.ids.take(n_rows)
+                yield told, [one.take(n_rows) for one in self.ids]
 
     def columns(self) -> Iterator[list[list[Any]]]:
         """The columns of a table of them, block by block: ids, if there are any, and answers."""
@@ -216,7 +217,7 @@ class Answers:
             own = [told] if self.width is None else [list(column) for column in zip(*told, strict=True)]
             if self.dtype.kind not in "iufb":
                 own = [[None if label is None else str(label) for label in column] for column in own]
-            yield own if ids is None else [ids, *own]
+            yield [*ids, *own]
 
 
 def _rows(paths: list[str], arguments: dict[str, Any], learned: Any) -> skl.extend.Source:
@@ -257,9 +258,9 @@ def _write(output: str, ending: str, answers: Answers, safe_csv: bool, json: boo
 
 def _print_csv(answers: Answers, safe_csv: bool) -> None:
     """One line per row, written while rows are read; labels alone have no heading."""
-    if answers.ids is not None or answers.proba:
+    if answers.ids or answers.proba:
         files.csv_lines(sys.stdout, [map(printable, files.safe_cells(answers.heads) if safe_csv else answers.heads)])
-    if answers.ids is not None or answers.width is not None:
+    if answers.ids or answers.width is not None:
         for columns in answers.columns():
             rows = ([printable(c) if isinstance(c, str) else c for c in row] for row in zip(*columns, strict=True))
             files.csv_lines(sys.stdout, rows, safe=safe_csv)
@@ -280,8 +281,8 @@ def _print_json(answers: Answers) -> None:
         rows = [None if isinstance(row, list) and None in row else row for row in told]
         out.write(between + json_module.dumps(rows)[1:-1])
         between = ", "
-        known += ids or []
-    named = "" if answers.ids is None else f', "ids": {json_module.dumps(known, default=str)}'
+        known += ids[0] if len(ids) == 1 else map(list, zip(*ids, strict=True))
+    named = "" if not answers.ids else f', "ids": {json_module.dumps(known, default=str)}'
     out.write(f'], "rows": {answers.n_rows}, "empty": {answers.n_empty}{named}}}\n')
     out.flush()
 

@@ -188,7 +188,7 @@ def _of_operator(operator: skl.extend.Operator) -> Facts:
     if answers := ", ".join(figures["answers"]):
         rows.insert(1, ("answers", answers))
     if (waves := operator.part(skl.features.FourierFeatures)) is not None:
-        rows.append(("kernel", kernel_in_words(waves.n_frequencies, waves.n_features)))
+        rows.append(("kernel", kernel_in_words(waves.n_frequencies)))
     units = operator.error_units
     if units is not None:
         figures["error_units"] = units

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import sketchlearn as skl
-from sketchlearn.core.messages import LEAST_PLAIN, counted, in_certain_digits, in_digits, printable
+from sketchlearn.core.messages import LEAST_PLAIN, counted, in_certain_digits, in_digits, printable, ungrouped
 
 if TYPE_CHECKING:
     from sketchlearn.sketch.priority_sample import KeptRows
@@ -75,13 +77,21 @@ def without_rounding(direction: Any) -> list[float]:
 
 
 def table(heads: list[str], cells: list[list[str]], values: list[list[str]], names: Sequence[str]) -> list[str]:
-    """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns."""
-    unshown = len(names) - TABLE_COLUMNS_SHOWN
-    more = [f"and {counted(unshown, 'more column')} (--json)"] if unshown > 0 else []
-    rows = [[*heads, *map(printable, names[:TABLE_COLUMNS_SHOWN]), *more]]
-    rows += [[*row, *some[:TABLE_COLUMNS_SHOWN]] for row, some in zip(cells, values, strict=True)]
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    return ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+    """Right-aligned lines: the cells of each row under their heads, then its values under the names of the columns.
+
+    A terminal gets as many columns as it is wide, so that no line wraps.
+    """
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+    for n_shown in range(min(len(names), TABLE_COLUMNS_SHOWN), 0, -1):
+        unshown = len(names) - n_shown
+        more = [f"and {counted(unshown, 'more column')} (--json)"] if unshown > 0 else []
+        rows = [[*heads, *map(printable, names[:n_shown]), *more]]
+        rows += [[*row, *some[:n_shown]] for row, some in zip(cells, values, strict=True)]
+        widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+        lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+        if max(map(len, lines)) <= room:
+            break
+    return lines
 
 
 def component_table(model: Any) -> list[str]:
@@ -224,7 +234,7 @@ def cluster_table(model: Any) -> list[str]:
     cells, values = [], []
     for cluster in shown:
         cells.append([str(cluster["number"]), f"{cluster['share']:.4f}", f"{cluster['records']:,}"])
-        values.append(_values(cluster))
+        values.append(_values(cluster, column_names(model)))
         if cluster["share_error"] is not None:
             n = float(model.n_records_) * cluster["share_error"]
             cells.append(["error", in_digits(cluster["share_error"], 2), in_digits(n, 2)])
@@ -232,6 +242,8 @@ def cluster_table(model: Any) -> list[str]:
     lines = table([kind, "share", "records"], cells, values, column_names(model))
     lines += [f"... {len(figures) - len(shown)} more"] if len(figures) > len(shown) else []
     notes = [f"{kind} centers, +- the standard deviation of their records"] if " +- " in str(values) else []
+    estimated = any(cluster["share_error"] is None for cluster in shown)
+    notes += ["shares and records are the model's, and predict may count a few percent more or fewer"] * estimated
     notes += ["error: one standard deviation of the number above it"] if ["error"] in [row[:1] for row in cells] else []
     lines += [f"({'; '.join(notes)})"] if notes else []
     return lines + certainty_lines(model)
@@ -244,12 +256,15 @@ def profile_lines(profiles: Any) -> list[str]:
     return [*lines[:CLUSTERS_SHOWN], *more, SIZES_NOTE]
 
 
-def _values(cluster: dict[str, Any]) -> list[str]:
+def _values(cluster: dict[str, Any], names: list[str]) -> list[str]:
     """Each column of a center in as many digits as are certain, with the spread of the records around it."""
     cells = []
-    columns = zip(cluster["center"], cluster["spread"], cluster["center_error"], strict=True)
-    for value, spread, error in islice(columns, TABLE_COLUMNS_SHOWN):
+    columns = zip(names, cluster["center"], cluster["spread"], cluster["center_error"], strict=True)
+    for name, value, spread, error in islice(columns, TABLE_COLUMNS_SHOWN):
+        if spread is not None and spread <= ROUNDING * abs(value):
+            spread = 0.0  # all records have this value, up to rounding
         if error is None:
             error = float("nan") if spread is None else spread / max(cluster["records"], 1) ** 0.5
-        cells.append(in_certain_digits(value, error) + ("" if spread is None else f" +- {in_digits(spread, 2)}"))
+        shown = ungrouped(in_certain_digits(value, error), name)
+        cells.append(shown + (f" +- {in_digits(spread, 2)}" if spread else ""))
     return cells

@@ -266,7 +266,7 @@ def whole_file(
 DESIGN, MODEL, CLASSES, SCHEMA = (f"sketchlearn {kind}" for kind in ("design", "model", "classes", "schema"))
 MODEL_VERSION = 1
 SHARED_IN_MODELS = frozenset({"kind", "version", "type", "n_features", "columns", "n_records"})
-OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters", "error_bars", "row_mean"})
+OPTIONAL_IN_MODELS = frozenset({"privacy", "parameters", "error_bars", "row_mean", "weight_scale"})
 
 
 def to_document(kind: str, version: int, content: dict[str, Any]) -> bytes:

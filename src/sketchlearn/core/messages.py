@@ -68,6 +68,20 @@ def in_certain_digits(value: float, error: float) -> str:
     return _rounded(value, min(-_magnitude(error), MOST_DIGITS - 1 - _magnitude(value)))
 
 
+#: names of columns whose numbers are no quantities: years, codes and identifiers
+_CODE_NAME = re.compile(r"(?<![a-z])(year|yr|jahr|ann\u00e9e|zip|plz|postal|post ?code|code|id)s?(?![a-z])")
+
+
+def ungrouped(written: str, column: str) -> str:
+    """A number of a column, without commas between thousands if the column's name is that of years or codes.
+
+    >>> ungrouped("2,006", "model_year"), ungrouped("2,006", "ZipCode"), ungrouped("2,006", "price")
+    ('2006', '2006', '2,006')
+    """
+    words = re.sub("([a-z])([A-Z])", r"\1 \2", str(column)).lower()
+    return written.replace(",", "") if _CODE_NAME.search(words) else written
+
+
 def counted(number: float, noun: str) -> str:
     """A number of things.
 

@@ -17,7 +17,7 @@ from sketchlearn.engines import partial
 from sketchlearn.features.operator import Operator
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.rows.source import source
-from sketchlearn.rows.source_base import by_name, check_width, in_order
+from sketchlearn.rows.source_base import by_name, check_width
 from sketchlearn.sketch.sums import Sketch
 
 # Connect does not tell how many partitions there are. This many levels of merging leave one sketch of up to 8^3
@@ -86,7 +86,7 @@ def needed(names: Sequence[str], operator: Operator, columns: Sequence[str] | No
         by_name(chosen, operator.columns.schema.names, "the data frame")
         return operator.columns.schema.names
     if operator.columns is not None:
-        in_order(chosen, operator.columns, "the data frame")
+        by_name(chosen, operator.columns, "the data frame")
         chosen = operator.columns
     check_width(len(chosen), operator.n_features)
     return chosen

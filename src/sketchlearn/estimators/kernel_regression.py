@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import gen_batches
 
 from sketchlearn.core.arrays import Double
@@ -28,11 +29,13 @@ from sketchlearn.estimators.design.column_ranges import box, checked_bounds, ori
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, thinned
 from sketchlearn.features.abilities import Ability, needed_part
+from sketchlearn.features.bounded import CLIP
 from sketchlearn.features.composed import SomeColumns
-from sketchlearn.features.families import Fourier
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.frequencies import Gaussian, Law, Probed
+from sketchlearn.features.operator import Operator
 from sketchlearn.features.products import FeatureMoments
+from sketchlearn.features.provenance import Origin
 from sketchlearn.files.sketches import operator_from
 from sketchlearn.inference.moments import Moments
 from sketchlearn.kernels import dispatch as kernel
@@ -405,8 +408,21 @@ class SketchKernelRegressor(NumberEstimator):
     degrees_of_freedom_ = model_attribute("freedom")
     error_variance_ = shaped_attribute("expected_errors")
 
-    def design_arguments(self, **size: Any) -> dict[str, Any] | None:  # noqa: ARG002
-        return {"task": "kernel", "features": Fourier(self.n_frequencies)}
+    def _designed_on_bounds(
+        self,
+        bounds: Any,
+        columns: tuple[str, ...] | None,
+        neighbors: str,  # noqa: ARG002
+        targets: Any,
+        size: dict[str, Any],  # noqa: ARG002
+    ) -> Operator:
+        d = len(checked_bounds(bounds)[0])
+        which = positions([-1] if targets is None else targets, columns, d)
+        sampled = DesignSample(np.empty((0, d)), True, None, targets=which)
+        within = clone(self).set_params(bounds=bounds)
+        rng = np.random.default_rng(int(self._generator().integers(2**31)))
+        made = replace(within.design_operator(sampled, rng), outside=CLIP).with_origin(Origin.DECLARED)
+        return made if columns is None else made.with_columns(tuple(columns))
 
     def check_parameters(self) -> None:
         if self.n_frequencies is not None:

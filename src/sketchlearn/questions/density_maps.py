@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter, zoom
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.packages import required
+from sketchlearn.features.fourier import FourierFeatures
+from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders.mean_shift import Landscape
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
+from sketchlearn.inference.moments import part_of
+from sketchlearn.inference.sampling_noise import noise_in, real_parts
+from sketchlearn.questions.marginals import ColumnCounts, Regression
+from sketchlearn.sketch.priority_sample import KeptRows
+from sketchlearn.sketch.record_weights import FEWEST_ROWS
+from sketchlearn.sketch.sums import Sketch
 
 COLUMNS_IN_LABEL = 3
 SMALLEST_LOADING = 0.3  # of the largest one: a label leaves out columns with smaller loadings
@@ -31,6 +40,11 @@ class View:
     @property
     def n_axes(self) -> int:
         return int(self.matrix.shape[1])
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether the coordinates are all columns as they are."""
+        return len(self.matrix) == self.n_axes
 
     def points(self, rows: Double) -> Double:
         return np.asarray((rows - self.origin) @ self.matrix)
@@ -65,19 +79,18 @@ def view_of(total: Double, center: Double, interesting: Double, names: tuple[str
     shown = shown / max(float(np.trace(shown)), 1e-300) + TOTAL_WEIGHT * (total / units) / d
     vectors = np.linalg.eigh(shown)[1][:, :-3:-1]
     vectors = vectors * np.where(vectors[np.argmax(np.abs(vectors), axis=0), [0, 1]] < 0, -1, 1)
-    return View(center, vectors / spread[:, None], tuple(_label(v, names) for v in vectors.T), True)
+    return View(center, vectors / spread[:, None], tuple(_label(i, v, names) for i, v in enumerate(vectors.T, 1)), True)
 
 
-def _label(loadings: Double, names: tuple[str, ...]) -> str:
-    """The main columns of a direction, such as 0.8 income - 0.6 age."""
+def _label(number: int, loadings: Double, names: tuple[str, ...]) -> str:
+    """A direction by its main columns, with the sign of those that point against it: component 1: age, -income."""
     order = np.argsort(-np.abs(loadings))
     least = SMALLEST_LOADING * abs(loadings[order[0]])
     main = [i for i in order[:COLUMNS_IN_LABEL] if abs(loadings[i]) >= least]
     if len(main) == 1 and abs(loadings[main[0]]) > 0.95:
         return str(names[main[0]])
-    terms = [f"{'-' if loadings[i] < 0 else '+'} {abs(loadings[i]):.2g} {names[i]}" for i in main]
-    more = np.sum(loadings[main] ** 2) < 0.9
-    return " ".join(terms).removeprefix("+ ") + (" …" if more else "")
+    terms = ", ".join(f"{'-' if loadings[i] < 0 else ''}{names[i]}" for i in main)
+    return f"component {number}: {terms}" + (", …" if np.sum(loadings[main] ** 2) < 0.9 else "")
 
 
 GRID_POINTS = 160  # per axis
@@ -144,6 +157,75 @@ def heights_on(view: View, mixture: Mixture, grid: Grid) -> Double:
     return total
 
 
+@dataclass(frozen=True)
+class Heights:
+    """A density at the points of a grid, and what it is of."""
+
+    values: Double
+    source: str
+
+
+def heights_of(sketch: Sketch, view: View, grid: Grid, model: Mixture, parts: Parts) -> Heights:
+    """The density of the records as the sketch itself has it, and of the model only where it has none.
+
+    One column has its histogram, one or two columns the density that its frequencies determine; otherwise, the sampled
+    rows have a kernel density.
+    """
+    counts, waves = part_of(sketch, Histograms), part_of(sketch, FourierFeatures)
+    rows = sketch.kept if sketch.kept is not None and len(sketch.kept) >= FEWEST_ROWS else None
+    if rows is not None and rows.complete:
+        return Heights(_kernel_density(rows, sketch, view, grid, parts), "all rows")
+    if view.of_columns and view.n_axes == 1 and counts is not None:
+        ticks = grid.ticks[0]
+        edges = np.append(ticks, 2 * ticks[-1] - ticks[-2]) - (ticks[1] - ticks[0]) / 2
+        return Heights(ColumnCounts.of(counts, 0).histogram(edges)[0] / grid.cell, "the sketch's histogram")
+    if view.of_columns and waves is not None and waves.operator.n_groups == 1:
+        return Heights(_density_of_frequencies(waves, grid), "the sketch's frequencies")
+    if rows is not None:
+        return Heights(_kernel_density(rows, sketch, view, grid, parts), f"{len(rows):,} sampled rows")
+    return Heights(heights_on(view, model, grid), "the fitted model, not of the records")
+
+
+def _kernel_density(rows: KeptRows, sketch: Sketch, view: View, grid: Grid, parts: Parts) -> Double:
+    """The density of the weighted sampled rows, each spread by the clusters' deviations as Scott's rule says."""
+    weights, places = rows.weights(float(sketch.count)), view.points(rows.rows)
+    step = np.array([axis[1] - axis[0] for axis in grid.ticks])
+    ranges = [(axis[0] - own / 2, axis[-1] + own / 2) for axis, own in zip(grid.ticks, step, strict=True)]
+    counted, _ = np.histogramdd(places, [len(axis) for axis in grid.ticks], ranges, weights=weights)
+    inside = np.einsum("k,kii->i", parts.weights / parts.weights.sum(), view.covariances(parts.covariances))
+    width = np.sqrt(np.maximum(inside, 0)) / np.sum(weights**2) ** (-1 / (view.n_axes + 4))
+    smooth = gaussian_filter(counted, np.maximum(width / step, 1.0), mode="constant")
+    return np.asarray(smooth.T.ravel() / grid.cell)
+
+
+COARSE_POINTS = 60  # per axis, at which frequencies are written
+ROUNDS = 3  # of weighting points by the density found so far
+LEAST_DENSITY = 0.02  # of the mean one, so that no point counts for nothing
+
+
+def _density_of_frequencies(sketch: Sketch, grid: Grid) -> Double:
+    """The density with the least change from a smooth one that has the sketch's mean features."""
+    operator, shape = sketch.operator, tuple(min(COARSE_POINTS, len(axis)) for axis in grid.ticks)
+    if len(shape) == 1:
+        shape = (len(grid.ticks[0]),)
+    ticks = [np.linspace(axis[0], axis[-1], n) for axis, n in zip(grid.ticks, shape, strict=True)]
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*ticks)], axis=1)
+    features = real_parts(operator.features(points))
+    z, noise = real_parts(sketch.mean).astype(np.float64), noise_in(sketch, features)
+    found = shares = np.full(len(points), 1 / len(points))
+    for _ in range(ROUNDS):
+        plain = Regression(features, shares, noise)
+        regression = plain.doubted(z - plain.mean)
+        if not regression.doubt:  # the sketch shows no difference from these weights
+            break
+        found = np.maximum(regression.reweighted(z - regression.mean), 0).reshape(shape[::-1])
+        found = gaussian_filter(found, 1.0, mode="constant").ravel() / found.sum()
+        shares = np.maximum(found, LEAST_DENSITY / len(found))
+        shares /= shares.sum()
+    fine = zoom(found.reshape(shape[::-1]), [len(axis) / n for axis, n in zip(grid.ticks, shape, strict=True)], order=1)
+    return np.asarray(fine.ravel() / (fine.sum() * grid.cell))
+
+
 def contour_levels(heights: Double, cell: float) -> Double:
     """The heights of contours that hold `CONTOUR_SHARES` of the records, ascending and all different."""
     ordered = np.sort(heights)[::-1]
@@ -153,10 +235,11 @@ def contour_levels(heights: Double, cell: float) -> Double:
     return np.asarray(np.maximum.accumulate(found * (1 + 1e-9 * rank)) + 1e-300 * rank)
 
 
-def draw_density(axes: Any, view: View, density: Mixture, parts: Parts) -> None:
+def draw_density(axes: Any, view: View, sketch: Sketch, density: Mixture, parts: Parts) -> None:
     """Draws the density of the records, and the clusters or components on it: a curve or a map."""
     grid = grid_of(view, parts.centers, parts.covariances)
-    (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, grid, heights_on(view, density, grid), parts)
+    heights = heights_of(sketch, view, grid, density, parts)
+    (_draw_curve if view.n_axes == 1 else _draw_map)(axes, view, grid, heights, parts)
 
 
 def draw_change(axes: Any, view: View, common: Mixture, densities: list[Mixture]) -> None:
@@ -166,15 +249,15 @@ def draw_change(axes: Any, view: View, common: Mixture, densities: list[Mixture]
     (_draw_curves if view.n_axes == 1 else _draw_difference)(axes, view, grid, *heights)
 
 
-def _draw_map(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) -> None:
-    lines = required("matplotlib.lines", "plot")
+def _draw_map(axes: Any, view: View, grid: Grid, density: Heights, parts: Parts) -> None:
+    lines, heights = required("matplotlib.lines", "plot"), density.values
     levels = contour_levels(heights, grid.cell)
     blues = ["#e4eef6", "#c6dbec", "#9fc4e0", "#70a8d2", "#3f89c0"]
     highest = max(heights.max(), levels[-1] * 1.001)
     bands = axes.contourf(*grid.ticks, heights.reshape(GRID_POINTS, -1), [*levels, highest], colors=blues)
     bar = axes.figure.colorbar(bands, ax=axes, ticks=levels, spacing="uniform", fraction=0.04, pad=0.03)
     bar.ax.set_yticklabels([f"{share:.0%}" for share in CONTOUR_SHARES])
-    bar.set_label("share of the records inside")
+    bar.set_label(f"share of the records inside; density of {density.source}")
     for sigmas, line in ((1, {"linestyle": "-", "linewidth": 1.3}), (2, {"linestyle": "--", "linewidth": 0.8})):
         _draw_ellipses(axes, view, parts.centers, sigmas**2 * parts.covariances, edgecolor=GREY, **line)
     draw_centers(axes, view.points(parts.centers).T, parts)
@@ -208,9 +291,9 @@ def draw_centers(axes: Any, places: Any, parts: Parts) -> None:
         axes.annotate(str(number), place, (6, 6), textcoords="offset points", fontsize=9, fontweight="bold", zorder=4)
 
 
-def _draw_curve(axes: Any, view: View, grid: Grid, heights: Double, parts: Parts) -> None:
-    axes.fill_between(grid.ticks[0], heights, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(grid.ticks[0], heights, color=BLUE, linewidth=1.6, label="density of the records")
+def _draw_curve(axes: Any, view: View, grid: Grid, density: Heights, parts: Parts) -> None:
+    axes.fill_between(grid.ticks[0], density.values, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(grid.ticks[0], density.values, color=BLUE, linewidth=1.6, label=f"density of {density.source}")
     for center, covariance in zip(parts.centers[:, 0], parts.covariances[:, 0, 0], strict=True):
         axes.hlines(0, center - np.sqrt(covariance), center + np.sqrt(covariance), color=GREY, linewidth=2.5, zorder=2)
     draw_centers(axes, (parts.centers[:, 0], np.zeros(len(parts.centers))), parts)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable
+from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable, ungrouped
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import Histograms
 from sketchlearn.inference.decoders.target import fourier_part
@@ -121,6 +121,12 @@ class Regression:
         a = scaled.T @ cho_solve(factor, rest) if dual else cho_solve(factor, scaled.T @ rest)
         left = np.sum(rest * (rest - scaled @ a), axis=0)
         return z @ a, np.sqrt(self.noise * np.sum(a * a, axis=0)), np.sqrt(self.doubt * np.maximum(left, 0))
+
+    def reweighted(self, z: Double) -> Double:
+        """The most likely weights of the points, for a change z of mean features; some may be negative."""
+        scaled, dual, factor = self._factor
+        moved = cho_solve(factor, scaled @ z) if dual else scaled @ cho_solve(factor, z)
+        return np.asarray(self.shares + np.sqrt(self.shares) * moved)
 
     def doubted(self, z: Double) -> Regression:
         """The same, with the doubt about the weights that a change z of mean features implies."""
@@ -350,9 +356,19 @@ class Histogram:
     missing: float | None = None
     dates: bool = False
 
+    @property
+    def outside(self) -> float:
+        """Proportion of the records whose values lie below or above all edges; 0 where it may be an error."""
+        left = 1 - float(self.shares.sum()) - (self.missing or 0.0)
+        exact = self.exact is not None and bool(np.all(self.exact))
+        least = ROUNDING if exact else CLEAR_DEVIATIONS * float(np.linalg.norm(self.errors))
+        return left if left > least else 0.0
+
     def __str__(self) -> str:
-        names = [f"{a} to {b}" for a, b in pairwise(self._edges_in_words())]
-        return _text_histogram(self.column, names, self.shares, self.missing, self.note)
+        names, shares = [f"{a} to {b}" for a, b in pairwise(self._edges_in_words())], self.shares
+        if self.outside:
+            names, shares = [*names, "outside"], np.append(shares, self.outside)
+        return _text_histogram(self.column, names, shares, self.missing, self.note)
 
     def _edges_in_words(self) -> list[str]:
         if self.dates:
@@ -362,7 +378,7 @@ class Histogram:
             near = np.minimum(np.append(widths, np.inf), np.append(np.inf, widths))
             return [in_certain_digits(edge, width / 10) for edge, width in zip(self.edges, near, strict=True)]
         digits = _digits_apart(self.edges)
-        return [in_digits(edge, digits) for edge in self.edges]
+        return [ungrouped(in_digits(edge, digits), self.column) for edge in self.edges]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, called
-from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable
+from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable, ungrouped
+from sketchlearn.core.packages import required
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.inference.calibration import WeightedRows, calibrated
@@ -75,6 +76,18 @@ class ColumnProfile:
         known += " where known" if known and missing else ""
         return ", ".join(filter(None, (known, missing))) or "no values"
 
+    def fields(self) -> dict[str, Any]:
+        """The numbers of a data frame, by name; dates as NumPy's."""
+        if self.kind in ("levels", "middle"):
+            found: dict[str, Any] = {f"{self.name}={level}": one.value for level, one in self.estimates.items()}
+        else:
+            mean = next(iter(self.estimates.values())).value
+            is_date = self.kind == "date" and math.isfinite(mean)
+            found = {self.name: np.datetime64(round(mean * 86_400), "s") if is_date else mean}
+        if self.kind in ("number", "date"):
+            found[f"{self.name} spread"] = self.spread
+        return found | ({f"{self.name} missing": self.missing} if self.missing else {})
+
     def common_levels(self) -> list[str]:
         """The most common categories."""
         common = sorted(self.estimates.items(), key=lambda item: -item[1].value)[:SHOWN_LEVELS]
@@ -93,10 +106,11 @@ class ColumnProfile:
             return in_date(mean.value) + (f" +- {self.spread:,.0f} days" if math.isfinite(self.spread) else "")
         unit = " letters" if name == "length" else ""
         if math.isnan(self.spread):
-            return in_digits(mean.value) + unit
+            return ungrouped(in_digits(mean.value), self.name) + unit
         if self.spread <= ROUNDING * abs(mean.value):  # all of them are the same
-            return in_digits(mean.value, 15) + unit
-        return f"{in_certain_digits(mean.value, self.spread / 10)} +- {in_digits(self.spread, 2)}{unit}"
+            return ungrouped(in_digits(mean.value, 15), self.name) + unit
+        value = ungrouped(in_certain_digits(mean.value, self.spread / 10), self.name)
+        return f"{value} +- {in_digits(self.spread, 2)}{unit}"
 
 
 def _in_percent(error: float) -> str:
@@ -126,8 +140,12 @@ class Profile:
         shown = "; ".join(f"{printable(column.name)} {column}" for column in self.columns[:SHOWN_COLUMNS])
         unshown = len(self.columns) - SHOWN_COLUMNS
         shown += f"; and {counted(unshown, 'more column')}" if unshown > 0 else ""
-        error = f" +- {100 * self.share.error:.1f}" if self.share.error >= LEAST_ERROR_SHOWN else ""
-        return f"cluster {self.number}: {100 * self.share.value:.1f}{error} % ({self.size:,.0f} records): {shown}"
+        share, error = self.share, self.share.error >= LEAST_ERROR_SHOWN
+        percent = f"{100 * share.value:.1f}" + (f" +- {100 * share.error:.1f}" if error else "")
+        records = f"{self.size:,.0f}"
+        if error and share.value:
+            records += f" +- {in_digits(share.error / share.value * self.size, 2)}"
+        return f"cluster {self.number}: {percent} % ({records} records): {shown}"
 
 
 @dataclass(frozen=True)
@@ -147,11 +165,41 @@ class Profiles:
     def __str__(self) -> str:
         return "\n".join(map(str, self.clusters))
 
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row for each cluster: its share, records, and the estimates of each column.
+
+        >>> import numpy as np, sketchlearn as skl
+        >>> X = np.repeat([[1.0, 5.0], [2.0, 9.0]], [300, 100], axis=0)
+        >>> skl.profiles(skl.SketchKMeans(2, random_state=0).fit(X)).to_frame().round(2)
+                 share  records  column 0  column 0 spread  column 1  column 1 spread
+        cluster
+        0         0.75    300.0       1.0              0.0       5.0              0.0
+        1         0.25    100.0       2.0              0.0       9.0              0.0
+        """
+        pandas = required("pandas", "pandas")
+        order = [column.name for column in self.overall or self.clusters[0].columns]
+        rows = []
+        for one in self.clusters:
+            own = {column.name: column for column in one.columns}
+            fields = (own[name].fields() for name in order if name in own)
+            rows.append(
+                {"share": one.share.value, "records": one.size} | {k: v for part in fields for k, v in part.items()}
+            )
+        index = pandas.Index([one.number for one in self.clusters], name="cluster")
+        frame = pandas.DataFrame(rows, index=index)
+        return frame.fillna({name: 0.0 for name in frame if name.endswith(" missing")})
+
     def with_shares(self, model: Any) -> Profiles:
-        """The same with the shares of the model, which agree with all records, in place of those of sampled rows."""
+        """The same with the shares of the model in place of those of sampled rows; exact shares stay.
+
+        The model's shares agree with all records better than the sample's. The error is that of counting the rows that
+        `predict` puts into each cluster: the sampling error, and how far model and sample differ.
+        """
         weights, n_records = model.fitted_model().weights, float(model.n_records_)
-        own = zip(self.clusters, map(float, weights), strict=True)
-        clusters = (replace(one, share=Estimate(share), size=share * n_records) for one, share in own)
+        clusters = []
+        for one, share in zip(self.clusters, map(float, weights), strict=True):
+            error = math.hypot(one.share.error, one.share.value - share)
+            clusters.append(replace(one, share=Estimate(share, error), size=share * n_records))
         return replace(self, clusters=tuple(clusters))
 
 
@@ -187,8 +235,11 @@ def column_profile(column: Column, numbers: Double, spread: float, apart: float)
     missing = 0.0
     if column.missing == INDICATE:
         missing = float(np.clip(numbers[-1] / column.weight_of_gap, 0, 1))
-        numbers = (numbers[:-1] - missing * np.array(column.typical_numbers)) / max(1 - missing, 1e-300)
-        spread = np.nan
+        typical, there = np.array(column.typical_numbers), max(1 - missing, 1e-300)
+        numbers = (numbers[:-1] - missing * typical) / there
+        # missing values are filled with a typical number: their part of the variance is taken out
+        variance = (spread**2 - missing * there * (numbers[0] - typical[0]) ** 2) / there
+        spread = math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else math.nan
     if missing > MOST_MISSING:
         return ColumnProfile(column.name, "number", {"mean": Estimate(np.nan)}, np.nan, apart, missing)
     estimates = dict(_estimates(column, numbers))

@@ -27,6 +27,7 @@ from sketchlearn.rows.source_base import (
     Block,
     ColumnChoice,
     Columns,
+    EncodedTable,
     Floats,
     Source,
     Table,
@@ -476,6 +477,7 @@ class CsvStream(Source):
 
     replayable = False
     in_utf_8: Callable[[bytes], bytes] | None = None  # chosen by the first bytes
+    encoded: EncodedTable | None = None  # by the schema that `only` took
 
     def __init__(
         self,
@@ -515,10 +517,14 @@ class CsvStream(Source):
         self._set(chosen)
         self.remarks = {text: PLACE for text in (layout.remark, remark) if text}
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> CsvStream:  # noqa: ARG002
+    def only(self, columns: tuple[str, ...]) -> CsvStream:
         if isinstance(columns, SchemaColumns):
-            raise ValueError("a schema needs files: save standard input to one first")
-        if self.names is not None:
+            while self.decimal is None and not self.ended:  # it is inferred from the first rows
+                self._take()
+                self._infer_numbers(self._records(text_of(self.held).splitlines()))
+            self.encoded, self.nulls = EncodedTable(StreamedText(self), columns), "drop"
+            self.columns, self.chosen, self.width = columns, tuple(range(len(columns))), len(columns)
+        elif self.names is not None:
             self._set(chosen_columns(columns, self.names, self.n_cells, PLACE))
         return self
 
@@ -528,7 +534,8 @@ class CsvStream(Source):
 
     def blocks(self, n_features: int | None = None) -> Iterator[Block]:
         check_width(len(self.chosen), n_features)
-        yield from self._accepted(self._arrays(), 0, PLACE)
+        arrays = self._arrays() if self.encoded is None else self.encoded.chunks(self.chosen, 0)
+        yield from self._accepted(arrays, 0, PLACE)
 
     def _take(self) -> None:
         more = bytes(getattr(self.stream, "read1", self.stream.read)(STREAM_BYTES))
@@ -536,25 +543,25 @@ class CsvStream(Source):
             self.in_utf_8 = _recoder(self.dialect.encoding_of(more))
         self.held, self.ended = self.held + self.in_utf_8(more), not more
 
-    def _arrays(self) -> Iterator[Floats]:
-        while not self.ended:
-            cut = self.held.rfind(b"\n") + 1
+    def lines(self) -> Iterator[tuple[list[str], int]]:
+        """The lines that have arrived, again and again, and how many there were before."""
+        while self.held or not self.ended:
+            cut = len(self.held) if self.ended else self.held.rfind(b"\n") + 1
             whole, self.held = self.held[:cut], self.held[cut:]
-            yield from self._rows(whole)
-            self._take()
-        yield from self._rows(self.held)
+            first, self.line = self.line, self.line + whole.count(b"\n")
+            if whole.strip():
+                yield text_of(whole).splitlines(), first
+            if not self.ended:
+                self._take()
 
-    def _rows(self, data: bytes) -> Iterator[Floats]:
-        first, self.line = self.line, self.line + data.count(b"\n")
-        if not data.strip():
-            return
-        lines = text_of(data).splitlines()
-        self._infer_numbers(self._records(lines[:64]))
-        rows: NDArray[np.float64] = np.empty((0, 0))
-        if self.decimal == ".":
-            with suppress(ValueError):
-                rows = np.loadtxt(lines, delimiter=self.delimiter, ndmin=2, comments=None, dtype=np.float64)
-        yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
+    def _arrays(self) -> Iterator[Floats]:
+        for lines, first in self.lines():
+            self._infer_numbers(self._records(lines[:64]))
+            rows: NDArray[np.float64] = np.empty((0, 0))
+            if self.decimal == ".":
+                with suppress(ValueError):
+                    rows = np.loadtxt(lines, delimiter=self.delimiter, ndmin=2, comments=None, dtype=np.float64)
+            yield rows[:, self.chosen] if rows.shape[1] == self.n_cells else self._carefully(lines, first)
 
     def _infer_numbers(self, rows: list[list[str]]) -> None:
         """Infers from the first rows, once there are some, how numbers are written."""
@@ -566,17 +573,21 @@ class CsvStream(Source):
     def _carefully(self, lines: list[str], first: int) -> NDArray[np.float64]:
         """Line by line: quoted cells, decimal commas, missing values, and errors that name the line."""
         rows = []
-        for n, cells in enumerate(csv.reader(lines, delimiter=self.delimiter), first + 1):
-            if not cells:
-                continue
-            if len(cells) != self.n_cells:
-                raise ValueError(f"line {n} of {PLACE} has {len(cells)} cells, but the first has {self.n_cells}")
+        for n, cells in self.cells_of(lines, first):
             rows.append([self._value(cells[i], i) for i in self.chosen])
             if None in rows[-1]:
                 position = self.chosen[rows[-1].index(None)]
                 where = f"line {n} of {PLACE}, column {self.names[position] if self.names else position}"
                 raise ValueError(f"{where}: {cells[position][:40]!r} is not a number; choose other --columns")
         return np.array(rows, np.float64).reshape(len(rows), len(self.chosen))
+
+    def cells_of(self, lines: list[str], first: int) -> Iterator[tuple[int, list[str]]]:
+        """The number of each line and its cells."""
+        for n, cells in enumerate(csv.reader(lines, delimiter=self.delimiter), first + 1):
+            if cells and len(cells) != self.n_cells:
+                raise ValueError(f"line {n} of {PLACE} has {len(cells)} cells, but the first has {self.n_cells}")
+            if cells:
+                yield n, cells
 
     def _records(self, lines: list[str]) -> list[list[str]]:
         return [cells for cells in csv.reader(lines, delimiter=self.delimiter) if len(cells) == self.n_cells]
@@ -593,6 +604,25 @@ class CsvStream(Source):
             return float(cell)
         except ValueError:
             return None
+
+
+class StreamedText(Table):
+    """The cells of CSV on a stream as they are written, for a schema to encode."""
+
+    replayable, place = False, PLACE
+
+    def __init__(self, stream: CsvStream) -> None:
+        self.stream, self.names, self.n_columns = stream, stream.names, stream.n_cells
+        self.decimal = stream.decimal or "."
+
+    def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
+        raise NotImplementedError("cells are read by raw_chunks")
+
+    def raw_chunks(self, chosen: Columns, n_rows: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        for lines, first in self.stream.lines():
+            rows = [cells for _, cells in self.stream.cells_of(lines, first)]
+            named = ((str((self.names or ())[i]), [cells[i] or None for cells in rows]) for i in chosen)
+            yield {name: pa.array(column, pa.string()) for name, column in named}
 
 
 def _recoder(encoding: str | None) -> Callable[[bytes], bytes]:

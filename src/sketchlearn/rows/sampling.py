@@ -79,7 +79,7 @@ class Begun(Source):
             yield block
         self.dropped, self.bytes_read = self.source.dropped, self.source.bytes_read
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:  # noqa: ARG002
+    def only(self, columns: tuple[str, ...]) -> Source:
         if self.columns is not None and columns != self.columns:
             raise ValueError(f"the stream was started with the columns {listed(self.columns)}, not {listed(columns)}")
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -170,11 +171,8 @@ class Source(ABC):
         """The rows, in order; they must have n_features columns."""
 
     @abstractmethod
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        """The same rows with these columns, in this order; sources without names stay as they are.
-
-        The source must have them in this order, too, unless `any_order` is true.
-        """
+    def only(self, columns: tuple[str, ...]) -> Source:
+        """The same rows with these columns, found by name, in this order; sources without names stay as they are."""
 
     def without(self, column: str | int) -> Source:
         """The same rows without one column, given by its name or position."""
@@ -270,8 +268,8 @@ class Wrapped(Source):
     def check(self, n_features: int | None = None) -> None:
         self.rows.check(n_features)
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        return self.around(self.rows.only(columns, any_order=any_order))
+    def only(self, columns: tuple[str, ...]) -> Source:
+        return self.around(self.rows.only(columns))
 
     def with_nulls(self, nulls: str) -> Source:
         return self.around(self.rows.with_nulls(nulls))
@@ -288,19 +286,6 @@ def check_width(width: int, n_features: int | None) -> None:
         raise ValueError(f"the rows have {width} columns, but the operator needs {n_features}")
 
 
-def in_order(names: tuple[str, ...], wanted: tuple[str, ...], place: str = "") -> tuple[int, ...]:
-    """Positions of the wanted columns among names, if all exist in this order."""
-    positions = by_name(names, wanted, place)
-    if list(positions) != sorted(positions):
-        found = listed([names[i] for i in sorted(positions)])
-        chosen = either("source(data, columns=[...])", "--columns")
-        raise InvalidValueError(
-            f"{inside(place)}a sketch of columns {listed(wanted)} refuses rows of {found}",
-            f"put the columns into that order, or choose them with {chosen}",
-        )
-    return positions
-
-
 def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> tuple[int, ...]:
     """Positions of the wanted columns among names."""
     where = {name: i for i, name in enumerate(names)}
@@ -313,7 +298,7 @@ def by_name(names: tuple[str, ...], wanted: Sequence[str], place: str = "") -> t
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in parentheses, the first few of many."""
     shown = ", ".join(map(str, names[:most]))
-    return f"({shown}, ... {len(names)} in all)" if len(names) > most else f"({shown})"
+    return f"({shown}, ... {len(names):,} in all)" if len(names) > most else f"({shown})"
 
 
 @contextmanager
@@ -493,7 +478,7 @@ class Tabular(Source):
         table = self.table
         return chosen_columns([column], table.names, table.n_columns, table.place or "the table")[0]
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
+    def only(self, columns: tuple[str, ...]) -> Source:
         if self.columns is None and isinstance(columns, SchemaColumns) and len(self.chosen) != len(columns):
             raise no_names(columns.schema.names)
         if self.columns is None or columns == self.columns:
@@ -501,7 +486,7 @@ class Tabular(Source):
         if isinstance(columns, SchemaColumns):
             made = Tabular(EncodedTable(self.table, columns), tuple(range(len(columns))), "drop")
         else:
-            positions = (by_name if any_order else in_order)(self.columns, columns, self.place)
+            positions = by_name(self.columns, columns, self.place)
             made = Tabular(self.table, tuple(self.chosen[i] for i in positions), self.nulls)
         made.remarks = self.remarks
         return made
@@ -543,10 +528,14 @@ class EncodedTable(DerivedTable):
         self.without = Counter[str]()  # number of rows that were dropped for lack of a value, by column
 
     def chunks(self, chosen: Columns, n_rows: int) -> Iterator[Floats]:
-        self.without, odd = Counter[str](), Counter[str]()
-        yield from self._counted(chosen, n_rows, odd)
-        if odd:
-            counts = ", ".join(f"{n:,} of column {name!r}" for name, n in odd.items())
+        self.without, odd, total = Counter[str](), Counter[str](), 0
+        for rows in self._counted(chosen, n_rows, odd):
+            total += len(rows)
+            yield rows
+        expected = {name: share * total for name, share in self.schema.unlisted}
+        more = {name: n for name, n in odd.items() if n > (usual := expected.get(name, 0)) + 3 * math.sqrt(usual)}
+        if more:
+            counts = ", ".join(f"{n:,} of column {name!r}" for name, n in more.items())
             warn_caller(
                 f"{inside(self.place)}values that the schema does not know ({counts}): categories count as other, "
                 "numbers and dates as missing",
@@ -758,8 +747,8 @@ class Joined(Source):
             for part in self.parts:
                 self._check_part(part, n_features)
 
-    def only(self, columns: tuple[str, ...], *, any_order: bool = False) -> Source:
-        return Joined(self._each(lambda part: part.only(columns, any_order=any_order)), self.nulls, chosen=True)
+    def only(self, columns: tuple[str, ...]) -> Source:
+        return Joined(self._each(lambda part: part.only(columns)), self.nulls, chosen=True)
 
     def without(self, column: str | int) -> Source:
         return Joined(self._each(lambda part: part.without(column)), self.nulls, chosen=self.chosen)

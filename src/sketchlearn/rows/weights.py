@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,8 +18,25 @@ def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     """Integers w and a number of bits b so that the weights are w / 2^b.
 
     >>> weight_units([0.5, 2.0], 2)
-    (array([ 32768, 131072]), 16)
+    (array([1, 4]), 1)
     """
+    real = _checked(weights, n_rows)
+    bits = 0 if np.array_equal(real, np.rint(real)) else WEIGHT_BITS
+    if np.sum(real) * 2.0**bits >= 2.0**62:
+        raise OverflowError("the sample weights are too large to be added exactly: divide them by a common factor")
+    array = np.asarray(weights)
+    units = np.rint(real * 2.0**bits).astype(np.int64) if array.dtype.kind == "f" else array.astype(np.int64)
+    lost = np.flatnonzero((units == 0) & (real > 0))
+    if len(lost):
+        tiny = f"sample_weight of row {lost[0]} is {real[lost[0]]:g}, which rounds to zero in steps of 2^-{WEIGHT_BITS}"
+        raise ValueError(f"{tiny}: multiply all weights by a common factor")
+    ones = int(np.bitwise_or.reduce(units))
+    spare = min(bits, (ones & -ones).bit_length() - 1) if ones else bits
+    return units >> spare, bits - spare
+
+
+def _checked(weights: Any, n_rows: int) -> NDArray[np.float64]:
+    """The weights, one finite number for each row, none negative."""
     if isinstance(weights, np.ma.MaskedArray):
         raise TypeError("masked sample weights are not supported: fill them first")
     try:
@@ -33,15 +51,29 @@ def weight_units(weights: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
     bad = np.flatnonzero(~((real >= 0) & (real < np.inf)))
     if len(bad):
         raise ValueError(f"sample_weight of row {bad[0]} is {array[bad[0]]}: weights must be finite and not negative")
-    bits = 0 if np.array_equal(real, np.rint(real)) else WEIGHT_BITS
-    if np.sum(real) * 2.0**bits >= 2.0**62:
-        raise OverflowError("the sample weights are too large to be added exactly: divide them by a common factor")
-    units = np.rint(real * 2.0**bits).astype(np.int64) if array.dtype.kind == "f" else array.astype(np.int64)
-    lost = np.flatnonzero((units == 0) & (real > 0))
-    if len(lost):
-        tiny = f"sample_weight of row {lost[0]} is {array[lost[0]]}, which rounds to zero in steps of 2^-{WEIGHT_BITS}"
-        raise ValueError(f"{tiny}: multiply all weights by a common factor")
-    return units, bits
+    return real
+
+
+MOST_WHOLE = 2**31  # the total up to which whole weights are repetitions
+ROWS_IN_FINEST_STEPS = 2**WEIGHT_BITS
+
+
+def relative_weights(weights: Any, n_rows: int) -> tuple[NDArray[np.float64], float]:
+    """Weights with a mean of 1, rounded to steps that leave room for the sums, and the factor that restores the scale.
+
+    Whole weights are repetitions, and stay as they are unless they are huge.
+
+    >>> relative_weights([0.5, 0.25, 0.75], 3), relative_weights([1, 2], 2)
+    ((array([1. , 0.5, 1.5]), 0.5), (array([1., 2.]), 1.0))
+    """
+    real = _checked(weights, n_rows)
+    total = float(np.sum(real, dtype=np.longdouble))
+    if not 0 < total < np.inf or (total <= MOST_WHOLE and np.array_equal(real, np.rint(real))):
+        return real, 1.0
+    scale = total / n_rows
+    step = 2.0 ** (max(0, math.ceil(math.log2(max(n_rows, 1) / ROWS_IN_FINEST_STEPS))) - WEIGHT_BITS)
+    steps = np.maximum(np.rint(real / scale / step), real > 0)
+    return steps * step, scale
 
 
 def weighted(rows: Source, weights: Any) -> Source:

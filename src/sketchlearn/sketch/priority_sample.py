@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double, FrozenArrays, Integers
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.randomness import Stream
 from sketchlearn.core.values import Value, finite_floats, shortened, whole
 from sketchlearn.kernels import dispatch as kernel
@@ -30,6 +31,8 @@ CERTAIN_SHARE = 0.5  # At most this share of the rows is certain: records that t
 # A first piece of 400,000 candidates cost 10 % of the time of a million rows.
 FIRST_PIECE_IN_KEPT_ROWS = 2
 MOST_WAITING = 0.25  # New rows enter the sample once they are so many, as a share of its size.
+NOT_ALL_THERE = "cannot subtract: those records are not all in the sketch"
+ONLY_THERE = "take out only rows that were added, with the weights that they had"
 LARGEST_CHANCE = 2.0**500  # With an infinite one, different rows would have the same priority, 0.
 
 
@@ -186,7 +189,7 @@ class KeptRows(FrozenArrays):
         totals = np.zeros(len(distinct), np.int64)
         np.add.at(totals, inverse, units)
         if np.any(totals[distinct < below] < 0):
-            raise ValueError("cannot subtract: those records are not all in the sketch")
+            raise InvalidValueError(NOT_ALL_THERE, ONLY_THERE)
         there = np.flatnonzero((totals > 0) & (distinct < below))
         if len(there) > self.rule.size:
             below, there = float(distinct[there[self.rule.size]]), there[: self.rule.size]

@@ -23,7 +23,7 @@ from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.batches import RELEASED, Batches, digest_of
 from sketchlearn.sketch.bits import PackedBits, PrivateBits
 from sketchlearn.sketch.ledger import Ledger
-from sketchlearn.sketch.priority_sample import KeptRows, checked_rows
+from sketchlearn.sketch.priority_sample import NOT_ALL_THERE, ONLY_THERE, KeptRows, checked_rows
 from sketchlearn.sketch.privacy_unit import PrivacyUnit, unit_of_sum
 
 LARGEST_INTEGER = 2**63 - 1
@@ -344,6 +344,7 @@ class Sketch:
     ) -> Sketch:
         """Removes records, as if they had never been added. A named batch is removed by its name.
 
+        It changes the sketch, as `update`, `+=` and `-=` do; `sketch - other` leaves both as they are.
         Rows that were never added cannot always be detected: an impossible result is refused (with histograms or a
         priority sample, most are), and removing the same rows twice in a process gives a warning.
         """
@@ -421,7 +422,7 @@ class Sketch:
             kept = None if kept is None else kept.among(total_weight(count, bits))
             too_few_rows = kept is not None and kept.why_not_among(total_weight(count, bits))
             if self.operator.why_impossible(sums, count) or too_few_rows:
-                raise ValueError("cannot subtract: those records are not all in the sketch")
+                raise InvalidValueError(NOT_ALL_THERE, ONLY_THERE)
         skipped = self.skipped + other.skipped if sign > 0 else self.skipped
         clipped, heaviest = max(0, self.clipped + sign * other.clipped), max(self.heaviest, other.heaviest)
         operator = operator.with_worse_origin(self.operator).with_worse_origin(other.operator)

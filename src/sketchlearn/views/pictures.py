@@ -33,7 +33,10 @@ from sketchlearn.questions.density_maps import (
     view_of,
 )
 from sketchlearn.questions.marginals import Histogram, LevelShares
+from sketchlearn.questions.profiles import has_profiles, profiles
 from sketchlearn.sketch.sums import Sketch
+from sketchlearn.views.report.clusters import MOST_SHOWN, HeatRow, heat_map
+from sketchlearn.views.templates import MOST_HEAT
 
 FORMATS = ("png", "svg", "pdf")
 DPI = 150
@@ -44,11 +47,13 @@ BAND_FACTOR_REAL = 3.841  # that quantile of the chi-squared distribution with o
 
 
 def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws clusters or components over the density of the sketch; returns the matplotlib figure.
+    """Draws clusters or components over the density of the records; returns the matplotlib figure.
 
-    One column gives a curve, two a map, more a map of the two directions that separate the centers best. Contours hold
-    25 to 99 % of the records; ellipses are at one and two standard deviations; the size of dots is the weight, their
-    numbers are those of `predict`. Black ellipses are 95 % confidence regions of centers, if standard errors are known.
+    One column gives a curve, two a map, more a map of the two directions that separate the centers best and a heat map
+    of the clusters by columns. The density is that of the sketch's histogram, frequencies or sampled rows, and of the
+    model only where its label says so. Contours hold 25 to 99 % of the records; ellipses are at one and two standard
+    deviations; the size of dots is the weight, their numbers are those of `predict`. Black ellipses are 95 % confidence
+    regions of centers, if standard errors are known.
 
     Parameters
     ----------
@@ -66,21 +71,38 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     >>> plot_model(fitted.sketch_, fitted).axes[0].get_xlabel()
     'column 0'
     """
-    figure = _figure(path, 7.0, 5.6)
     if not isinstance(sketch, Sketch):
         raise TypeError(f"a picture is drawn from a sketch, not {type(sketch).__name__}: sketch the rows first")
-    if estimator is None:
-        sketch = fourier_part(sketch)[0]
-    density, parts = _model(sketch, estimator)
+    density, parts = _model(fourier_part(sketch)[0] if estimator is None else sketch, estimator)
     mean, total = moments(density)
     away = parts.centers - parts.weights @ parts.centers / parts.weights.sum()
     between = (away * parts.weights[:, None]).T @ away
     view = view_of(total, mean, between, sketch.operator.column_names)
-    axes = figure.add_subplot()
-    draw_density(axes, view, density, parts)
+    wide = estimator is not None and len(total) > 2
+    figure = _figure(path, 12.0 if wide else 7.0, 5.6)
+    axes = figure.add_subplot(1, 2 if wide else 1, 1)
+    draw_density(axes, view, sketch, density, parts)
     n = len(parts.centers)
     axes.set_title(f"{counted(n, parts.name)}, from the sketch of {counted(sketch.count, 'record')}")
+    if wide:
+        found = profiles(estimator, sketch) if has_profiles(sketch) else None
+        draw_heat_map(figure.add_subplot(1, 2, 2), heat_map(estimator, found), parts.name)
     return _saved(figure, path)
+
+
+def draw_heat_map(axes: Any, rows: list[HeatRow], noun: str) -> None:
+    """Draws clusters by columns: how far each lies from the average of all records."""
+    values = np.array([row.places[:MOST_SHOWN] for row in rows]).reshape(len(rows), -1)
+    colors: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -MOST_HEAT, "vmax": MOST_HEAT, "aspect": "auto"}
+    image = axes.imshow(values, **colors)
+    axes.set_xticks(range(values.shape[1]))
+    axes.set_yticks(range(len(rows)), [printable(row.name) for row in rows])
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            axes.text(column, row, f"{value:+.1f}", ha="center", va="center", fontsize=8)
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.03)
+    bar.set_label("standard deviations from the average of all records")
+    axes.set(xlabel=noun, ylabel="column", title=f"{noun}s by columns")
 
 
 def plot_comparison(a: Sketch, b: Sketch, path: str | os.PathLike[str] | None = None) -> Any:
@@ -141,7 +163,9 @@ def plot_marginal(histogram: Histogram | LevelShares, path: str | os.PathLike[st
     middles, heights = histogram.edges[:-1] + widths / 2, histogram.shares / widths
     axes.bar(middles, heights, widths, color=BLUE, alpha=0.5, edgecolor=BLUE, linewidth=0.4)
     axes.errorbar(middles, heights, histogram.errors / widths, fmt="none", ecolor=GREY, elinewidth=1)
-    axes.set(xlabel=histogram.column, ylabel="density", title=f"{histogram.column}, from the sketch alone")
+    outside = f"; {100 * histogram.outside:.2g} % lie outside" if histogram.outside else ""
+    title = f"{histogram.column}, from the sketch alone{outside}"
+    axes.set(xlabel=histogram.column, ylabel="density", title=title)
     axes.set_ylim(bottom=0)
     if histogram.dates:
         axes.xaxis_date()  # which counts days since 1970, too

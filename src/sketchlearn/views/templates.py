@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable
+from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable, ungrouped
 from sketchlearn.questions.comparison import LEVEL
 
 DIGITS_OF_ERROR = 3.0  # An error of less than this in the last digit still leaves that digit worth showing.
@@ -46,7 +46,7 @@ def whole_number(value: float) -> Markup:
 
 
 def rounded(value: float, digits: int = 3) -> Markup:
-    return figure(value, in_digits(value, digits))
+    return figure(value, in_digits(value, digits)) if math.isfinite(value) else UNKNOWN
 
 
 def percent(share: float, error: float = 0.0) -> Markup:
@@ -79,15 +79,16 @@ def within_percent(error: float) -> Markup:
     return within(error, f"{100 * error:.1f} %") if error >= SMALLEST_SHARE else Markup()
 
 
-def measured(value: float, error: float = 0.0) -> Markup:
-    """A number, with as many digits as its error allows.
+def measured(value: float, error: float = 0.0, column: str = "") -> Markup:
+    """A number, with as many digits as its error allows, without commas in columns of years and codes.
 
-    >>> measured(24213.7, 85.0).striptags(), measured(24213.7).striptags()
-    ('24,210', '24,210')
+    >>> measured(24213.7, 85.0).striptags(), measured(2006.5, column="year").striptags()
+    ('24,210', '2006')
     """
     if not math.isfinite(value):
         return UNKNOWN
-    return figure(value, in_certain_digits(value, error / DIGITS_OF_ERROR if error else math.nan))
+    shown = in_certain_digits(value, error / DIGITS_OF_ERROR if error else math.nan)
+    return figure(value, ungrouped(shown, column))
 
 
 def share_measured(share: float, error: float = 0.0) -> Markup:
@@ -95,22 +96,32 @@ def share_measured(share: float, error: float = 0.0) -> Markup:
     return Markup("<span>{}{}</span>").format(percent(share, error), within_percent(error))
 
 
-def chance(p: float) -> Markup:
-    """A probability in words.
+def p_value(p: float) -> Markup:
+    """A p-value.
 
-    >>> [chance(p).striptags() for p in (1e-9, 0.002, 0.37)]
-    ['less than once in 100,000 times', 'about once in 500 times', '37 % of the time']
+    >>> [p_value(p).striptags() for p in (1e-9, 0.002, 0.37)]
+    ['p < 0.00001', 'p = 0.002', 'p = 0.37']
     """
-    if p < LEAST_P_VALUE:
-        words = f"less than once in {1 / LEAST_P_VALUE:,.0f} times"
-    else:
-        words = f"about once in {in_digits(1 / p, 2)} times" if p < LEVEL else f"{100 * p:.0f} % of the time"
-    return figure(p, words, "long")
+    return figure(p, f"p < {LEAST_P_VALUE:.5f}" if p < LEAST_P_VALUE else f"p = {in_digits(p, 2)}", "long")
 
 
 def day(days: float) -> Markup:
     """A date, by days since 1970."""
     return figure(days, in_date(days)) if math.isfinite(days) else UNKNOWN
+
+
+MOST_HEAT = 2.5  # standard deviations: farther averages have the same color
+
+
+def heat(place: float) -> str:
+    """The color of a deviation from the average: orange above it, blue below."""
+    strength = min(abs(place) / MOST_HEAT, 1.0) if math.isfinite(place) else 0.0
+    return f"rgb({'213 94 0' if place > 0 else '0 114 178'} / {0.7 * strength:.2f})"
+
+
+def deviation(place: float) -> Markup:
+    """A deviation from the average, in standard deviations."""
+    return figure(place, signed(place, 2)) if math.isfinite(place) else UNKNOWN
 
 
 def plural(n: float, noun: str) -> str:
@@ -127,8 +138,8 @@ def sentence(text: str) -> str:
 
 
 FILTERS: tuple[Callable[..., str], ...] = (
-    *(chance, day, figure, in_digits, measured, named, percent, plural, printable),
-    *(rounded, sentence, share_measured, signed, whole_number, within, within_percent),
+    *(day, deviation, figure, heat, in_digits, measured, named, percent, plural, printable),
+    *(p_value, rounded, sentence, share_measured, signed, whole_number, within, within_percent),
 )
 
 

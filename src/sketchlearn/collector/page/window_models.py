@@ -137,15 +137,15 @@ def matched(model: SketchKMeans, earlier: SketchKMeans) -> Any:
 
 
 def window_facts(found: WindowClusters) -> dict[str, Any]:
-    from sketchlearn.views.report.clusters import cluster_facts, strips_of_centers  # takes seconds to import
+    from sketchlearn.views.report.clusters import cluster_facts, heat_map  # takes seconds to import
 
     facts: dict[str, Any] = {"doubts": found.doubts, "drift": found.drift}
     if isinstance(found.model.columns_, SchemaColumns) or found.profiles is not None:
         return facts | {"clusters": cluster_facts(found.model, found.profiles, float(found.sketch.count))}
     moving = found.centers_before is not None
     cards = [_card(found, number) for number in range(len(found.model.fitted_model().weights))]
-    strips = strips_of_centers(found.model)
-    return facts | {"clusters": None, "map": _map(found), "strips": strips, "cards": cards, "moving": moving}
+    heat = heat_map(found.model)
+    return facts | {"clusters": None, "map": _map(found), "heat": heat, "cards": cards, "moving": moving}
 
 
 def _map(found: WindowClusters) -> dict[str, Any] | None:

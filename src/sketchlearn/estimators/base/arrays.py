@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from sketchlearn.core.errors import either
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import warn_caller
 from sketchlearn.core.values import shortened
 from sketchlearn.estimators.base.state import IncomingRows, SketchedTable
@@ -35,7 +35,7 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
         by_name(own, names)
         X = X[list(names)]
     try:
-        return validate_data(estimator, X, accept_sparse="csr", **options)
+        checked = validate_data(estimator, X, accept_sparse="csr", **options)
     except (TypeError, ValueError) as error:
         reason, y = _refusal(X, error), options["y"] if options.get("y_numeric") else ()
         if reason is None and any(isinstance(v, str | bytes) and _is_odd(v) for v in np.ravel(np.asarray(y, object))):
@@ -43,6 +43,24 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
         if reason is None:
             raise
         raise (TypeError if isinstance(error, TypeError) else ValueError)(reason) from None
+    refuse_huge(checked[0] if isinstance(checked, tuple) else checked, own)
+    return checked
+
+
+LARGEST_VALUE = 1e18  # the squares of larger values overflow in single precision
+
+
+def refuse_huge(rows: Any, names: tuple[str, ...] | None, name_row: Callable[[int], str] = "row {}".format) -> None:
+    """Raises an error that names the first value beyond what single precision can square."""
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    if not values.size or not max(np.fmax.reduce(values, None), -np.fmin.reduce(values, None)) > LARGEST_VALUE:
+        return
+    row, column = (int(places[0]) for places in (abs(rows) > LARGEST_VALUE).nonzero())
+    place = f"{name_row(row)}, column {column if names is None else repr(names[column])}"
+    raise InvalidValueError(
+        f"{place} is {rows[row, column]:.4g}: values beyond {LARGEST_VALUE:.0e} are too large for single precision",
+        "rescale the column, or leave such rows out",
+    )
 
 
 def _frame_names(X: Any) -> tuple[str, ...] | None:

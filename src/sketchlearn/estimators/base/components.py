@@ -20,6 +20,7 @@ from sketchlearn import engines
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import counted, in_digits, warn_caller
+from sketchlearn.core.packages import required
 from sketchlearn.core.values import number, shortened, whole
 from sketchlearn.estimators.base.arrays import decoded_table
 from sketchlearn.estimators.base.estimator import ErrorBarredEstimator, SketchEstimator, model_attribute
@@ -70,6 +71,7 @@ class DesignedEstimator(ErrorBarredEstimator):
     decoder: str | Decoder = "auto"
     features: Features | None = None
 
+    _weights_are_relative = True
     _learns_points: ClassVar[bool] = False  # whether decoders may find points, which are no density
     _chooses = False  # whether the number of components is to be chosen
     standardize = False  # a parameter of k-means alone
@@ -79,7 +81,7 @@ class DesignedEstimator(ErrorBarredEstimator):
 
     @property
     def n_iter_(self) -> int:
-        """Steps of a decoder's search; 0 if there was none. Passes over rows do not count."""
+        """Steps of the algorithm: passes over the rows, or iterations of a decoder's search."""
         return self.outcome_.iterations
 
     @abstractmethod
@@ -140,6 +142,53 @@ class DesignedEstimator(ErrorBarredEstimator):
         if given is not None and self.outcome_.status is Status.ROWS:
             self._state = replace(self._sketched_state(), error_bars=ErrorBars(withheld=no_rows()))
         return self
+
+    def plot(self, path: Any = None) -> Any:
+        """Draws the clusters or components over the density of the records; needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or path, default=None
+            Where to save the picture: .png, .svg or .pdf.
+
+        Returns
+        -------
+        figure : matplotlib figure
+
+        Examples
+        --------
+        >>> import sketchlearn as skl
+        >>> X = np.random.default_rng(0).standard_normal((500, 2))
+        >>> skl.SketchKMeans(2, random_state=0).fit(X).plot().axes[0].get_xlabel()
+        'column 0'
+        """
+        pictures = required("sketchlearn.views.pictures", "plot")
+        return pictures.plot_model(self.sketch_with_rows(), self, path)
+
+    def report(self, path: Any = None, *, title: str = "Report") -> str:
+        """Makes a page of HTML about the sketch and the clusters (see `skl.report`).
+
+        Parameters
+        ----------
+        path : str or path, default=None
+            Where to save the page; it is personal data, and written for its owner alone.
+        title : str, default="Report"
+
+        Returns
+        -------
+        page : str
+
+        Examples
+        --------
+        >>> import sketchlearn as skl
+        >>> X = np.random.default_rng(0).standard_normal((500, 2))
+        >>> "<h1>Report</h1>" in skl.SketchKMeans(2, random_state=0).fit(X).report()
+        True
+        """
+        page: str = required("sketchlearn.views.report.page", "plot").report(
+            self.sketch_with_rows(), self, path, title=title
+        )
+        return page
 
     def learn_from_state(self, state: FittedState, rng: np.random.Generator) -> Any:
         return self.learn_from_sketch(state.sketch, rng, state.given_rows)
@@ -338,6 +387,12 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _n_features_out(self) -> int:
         return len(self.fitted_model().weights)
 
+    @property
+    def _row_type(self) -> Any:
+        self.fitted_model()
+        assert self._state is not None
+        return self._state.row_type
+
     def _after_learning(self, state: FittedState, incoming: IncomingRows | None) -> FittedState:
         state = super()._after_learning(state, incoming)
         if incoming is None or incoming.array is None:
@@ -361,8 +416,9 @@ class NearestClusters(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def transform(self, X: Any) -> Double:
         """Distances of each row to each cluster."""
-        model = self.fitted_model()
-        return np.concatenate([np.empty((0, len(model.weights))), *map(model.distances, self.row_blocks(X))])
+        model, own = self.fitted_model(), self._row_type
+        found = [model.distances(rows).astype(np.result_type(rows, own), copy=False) for rows in self.row_blocks(X)]
+        return np.concatenate(found) if found else np.empty((0, len(model.weights)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -575,8 +631,11 @@ class StepEstimator(DesignedEstimator):
         step = self.step_of(sketch)
         if step is None or step.n_parts < len(state.model.weights):
             return None
+        n_steps = state.model.outcome.iterations + 1
         state = replace(state, sketch=sketch)
-        return replace(state, model=self.model_of_step(step, state)), step
+        model = self.model_of_step(step, state)
+        model = replace(model, outcome=replace(model.outcome, iterations=n_steps))
+        return replace(state, model=model), step
 
     @abstractmethod
     def row_values(self, model: Any, rows: Double) -> Double:

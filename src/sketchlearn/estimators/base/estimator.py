@@ -21,7 +21,7 @@ from sketchlearn import engines
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
 from sketchlearn.core.messages import check_names, warn_caller
-from sketchlearn.core.values import listed, number, shortened, truth
+from sketchlearn.core.values import listed, number, positive, shortened, truth
 from sketchlearn.estimators.base import arrays as schema_rows
 from sketchlearn.estimators.base.arrays import checked_array
 from sketchlearn.estimators.base.model import Document, FittedModel, chosen_parameters, take_parameters
@@ -77,6 +77,7 @@ class SketchEstimator(BaseEstimator):
     design_task: ClassVar[str] = "kmeans"
 
     _state = cast("FittedState | None", None)
+    _weights_are_relative: ClassVar[bool] = False  # whether their scale does not matter to the model
 
     @abstractmethod
     def design_operator(self, design_sample: DesignSample, rng: np.random.Generator) -> Operator:
@@ -189,6 +190,10 @@ class SketchEstimator(BaseEstimator):
         """The parameters that follow from a model: files of earlier versions have no others."""
         return {}
 
+    def __dir__(self) -> list[str]:
+        """All names; scikit-learn's would compute every property."""
+        return list(object.__dir__(self))
+
     @classmethod
     def can(cls, method: str) -> bool:
         """Whether models of this type `predict`, `predict_proba`, `transform`, `sample` or `score`."""
@@ -205,7 +210,8 @@ class SketchEstimator(BaseEstimator):
             column, or a list of names or positions. Labels in X are numbers; with a schema, a column that y names may
             hold text. Other estimators ignore it.
         sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
-            is a fraction, all are rounded to multiples of 2^-16.
+            is a fraction, all are rounded to multiples of 2^-16. For clusters and mixtures, fractions may be of any
+            scale: they are divided by their mean first.
         """
         self.check_parameters()
         if type(X) is not np.ndarray and engines.engine_of(X):
@@ -213,7 +219,8 @@ class SketchEstimator(BaseEstimator):
                 raise TypeError("sample_weight is not for Dask and Spark: repeat the rows there")
             state = self._sketch_on_engine(X, y)
             return self._learn(state, self._generator(), IncomingRows(None, state.table, frame=X))
-        incoming, rng = self._incoming(X, y, None).counted(sample_weight), self._generator()
+        incoming = self._incoming(X, y, None).counted(sample_weight, relative=self._weights_are_relative)
+        rng = self._generator()
         return self._learn(self._sketch_of(incoming, rng), rng, incoming)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -248,7 +255,7 @@ class SketchEstimator(BaseEstimator):
             table = before or SketchedTable(columns, len(columns))
             return IncomingRows(schema_rows.encoded_rows(rows, columns, before), table)
         if before is not None and before.columns is not None:
-            rows = rows.only(before.columns, any_order=True)
+            rows = rows.only(before.columns)
         return IncomingRows(rows, SketchedTable(rows.columns, rows.width) if before is None else before)
 
     def _validated(self, X: Any, before: SketchedTable | None, **options: Any) -> tuple[Any, SketchedTable]:
@@ -300,12 +307,12 @@ class SketchEstimator(BaseEstimator):
         del design_sample  # a sample of many columns is large
         sketch = self._sketched(operator, rows, table)
         self._check_count(sketch.count, rows)
-        return FittedState(table, sketch, design_notes=notes)
+        return FittedState(table, sketch, design_notes=notes, weight_scale=incoming.weight_scale)
 
     def _check_count(self, count: float, rows: Source) -> None:
         """Refuses too few rows, or weights that sum to too little."""
         try:
-            self.check_size(int(count))
+            self.check_size(round(count))
         except ValueError:
             if rows.weights is None:
                 raise
@@ -381,11 +388,17 @@ class SketchEstimator(BaseEstimator):
                 "a model of a private release cannot take in records: do that with the exact sketch, then release it "
                 "and learn from the release"
             )
-        incoming = self._incoming(X, y, None if before is None else before.table, classes).counted(sample_weight)
+        incoming = self._incoming(X, y, None if before is None else before.table, classes)
+        if before is not None and before.weight_scale != 1:
+            own = np.ones(incoming.rows.n_rows or 0) if sample_weight is None else np.asarray(sample_weight)
+            sample_weight = own / before.weight_scale
+        incoming = incoming.counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
         before.sketch.update(incoming.rows, n_jobs=self.n_jobs, device=self.device)
-        return self._become(FittedState(incoming.table, before.sketch, design_notes=before.design_notes))
+        notes = before.design_notes
+        scale = before.weight_scale
+        return self._become(FittedState(incoming.table, before.sketch, design_notes=notes, weight_scale=scale))
 
     def _begun(self, before: FittedState | None, incoming: IncomingRows) -> FittedState:
         """A stream with more rows: the first ones are stored until they suffice to design the operator."""
@@ -476,8 +489,9 @@ class SketchEstimator(BaseEstimator):
                 yield X
                 return
         rows = source(X)
-        rows = rows if names is None else rows.only(names, any_order=True)
+        rows = rows if names is None else rows.only(names)
         for block in rows.blocks(self.n_features_in_):
+            schema_rows.refuse_huge(block.rows, names, block.name)
             yield block.rows.astype(dtype, copy=False) if dtype is np.float64 else block.rows
 
     def _generator(self) -> np.random.Generator:
@@ -493,7 +507,9 @@ class SketchEstimator(BaseEstimator):
         columns = self.columns_
         check_names("a column", columns or ())  # a file with such names could not be read again
         check_names("a class", listed(getattr(self.fitted_model(), "labels", None)))
+        scale = 1.0 if self._state is None else self._state.weight_scale
         facts: Document = {
+            **({} if scale == 1 else {"weight_scale": scale}),
             "n_features": int(self.n_features_in_),
             "columns": columns.to_json() if isinstance(columns, SchemaColumns) else columns and list(columns),
             "n_records": self.n_records_,
@@ -519,7 +535,8 @@ class SketchEstimator(BaseEstimator):
             take_parameters(self, facts["parameters"])
         if self.schema is None and isinstance(columns, SchemaColumns):
             self.schema = columns.schema
-        state = FittedState(table, model=model, privacy=privacy, n_records=n_records)
+        scale = positive("weight_scale", facts.get("weight_scale", 1.0))
+        state = FittedState(table, model=model, privacy=privacy, n_records=n_records, weight_scale=scale)
         kinds: dict[str, Any] = {"error_bars": ErrorBars, "row_mean": RowMean}
         found = {name: kind.from_json(facts[name]) for name, kind in kinds.items() if name in facts}
         return self._become(replace(state, **found))
@@ -578,7 +595,7 @@ class ErrorBarredEstimator(SketchEstimator):
     def _computed(self, state: FittedState) -> ErrorBars:
         if state.sketch is None:
             return ErrorBars(withheld=WRITTEN_BEFORE)
-        if self.n_records_ < self.least_records:
+        if state.sketch.count < self.least_records:
             return ErrorBars(
                 withheld=f"intervals of fewer than {self.least_records} records contain the truth too rarely, and "
                 f"there are {self.n_records_:,.0f}: learn from more"

@@ -18,7 +18,7 @@ from sketchlearn.inference.weighted_clusters import RowSample
 from sketchlearn.rows.schemas.table_schema import columns_without
 from sketchlearn.rows.source import gpu_rows, source
 from sketchlearn.rows.source_base import Source
-from sketchlearn.rows.weights import WEIGHT_BITS, weighted
+from sketchlearn.rows.weights import WEIGHT_BITS, relative_weights, weighted
 from sketchlearn.sketch.ledger import ASSUMED, Ledger
 from sketchlearn.sketch.sums import Sketch
 
@@ -50,8 +50,9 @@ class DesignSample:
 
     @property
     def complete(self) -> bool:
-        """Whether the sample is all rows."""
-        return self.everything is not None and self.everything.n_records == len(self.rows)
+        """Whether the sample is all rows, each as often as its weight says."""
+        rows = self.everything
+        return rows is not None and rows.n_records == len(self.rows) and not getattr(rows, "bits", 0)
 
 
 def kept_rows(sketch: Sketch) -> RowSample | None:
@@ -82,7 +83,7 @@ def given_rows(sketch: Sketch, sample: Any, assume_public_sample: bool) -> RowSa
     check_public_rows(sketch.ledger, assume_public_sample)
     operator: Any = sketch.operator
     rows = source(sample)
-    rows = rows if operator.columns is None else rows.only(operator.columns, any_order=True)
+    rows = rows if operator.columns is None else rows.only(operator.columns)
     blocks = (block.rows.astype(np.float64) for block in rows.blocks(operator.n_features))
     given = np.concatenate([np.empty((0, operator.n_features)), *blocks])
     if not len(given):
@@ -129,6 +130,7 @@ class IncomingRows:
     in_memory: bool = False
     array: Any = None  # the rows without targets, if they came as an array or sparse matrix
     frame: Any = None  # a Dask collection or Spark data frame instead of `rows`
+    weight_scale: float = 1.0  # what a weight of 1 stands for
 
     @property
     def at_hand(self) -> bool:
@@ -139,9 +141,14 @@ class IncomingRows:
     def replayable(self) -> bool:
         return self.frame is not None or self.in_memory or bool(self.rows.replayable)
 
-    def counted(self, sample_weight: Any) -> IncomingRows:
-        """The same rows, with weights."""
-        return self if sample_weight is None else replace(self, rows=weighted(self.rows, sample_weight))
+    def counted(self, sample_weight: Any, *, relative: bool = False) -> IncomingRows:
+        """The same rows, with weights; of relative ones, the scale does not matter."""
+        if sample_weight is None:
+            return self
+        scale, n_rows = 1.0, self.rows.n_rows
+        if relative and n_rows is not None:
+            sample_weight, scale = relative_weights(sample_weight, n_rows)
+        return replace(self, rows=weighted(self.rows, sample_weight), weight_scale=scale)
 
 
 class FirstRows(NamedTuple):
@@ -175,10 +182,12 @@ class FittedState:
     design_notes: Any = None  # further results of the design that learning needs
     model: Any = None  # None after rows were added
     row_labels: NDArray[Any] | None = None  # of an array given to `fit`
+    row_type: Any = np.float64  # that of its numbers, which centers and distances have, too
     error_bars: ErrorBars | None = None  # None until requested, as the mean over the rows
     row_mean: RowMean | None = None
     privacy: Ledger | None = None  # of a loaded model, as the number of records
     n_records: int | float = 0
+    weight_scale: float = 1.0  # what a weight of 1 in the sketch stands for
 
     def __post_init__(self) -> None:
         if self.first_rows or self.row_labels is not None:

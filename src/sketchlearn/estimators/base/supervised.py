@@ -55,7 +55,7 @@ class SupervisedEstimator(SketchEstimator):
                 table = SketchedTable(encoded, width, tuple(range(width - n, width)), _is_flat(y, n), labels)
                 return IncomingRows(encoded_rows(rows, encoded, before), table)
             if before is not None and before.columns is not None:
-                rows = rows.only(before.columns, any_order=True)
+                rows = rows.only(before.columns)
             if rows.width is None:
                 raise ValueError("there are no rows: the first ones determine the number of columns")
             table = SketchedTable(rows.columns, rows.width, labels=before.labels if before else None)
@@ -77,7 +77,7 @@ class SupervisedEstimator(SketchEstimator):
         return tuple(map(Number, names)), None
 
     def _with_targets(self, table: SketchedTable, y: Any) -> SketchedTable:
-        targets = positions(y, table.columns, table.width or 0)
+        targets = positions(y, table.columns, table.width or 0, "y")
         return replace(table, targets=targets, flat=_is_flat(y, len(targets)))
 
 
@@ -123,20 +123,20 @@ def named_columns(
     return found
 
 
-def positions(y: Any, columns: tuple[str, ...] | None, width: int) -> tuple[int, ...]:
-    """Which columns of a table y names.
+def positions(y: Any, columns: tuple[str, ...] | None, width: int, parameter: str = "targets") -> tuple[int, ...]:
+    """Which columns of a table the targets are, given by name or position.
 
     >>> positions("b", ("a", "b", "c"), 3), positions([-1], None, 3)
     ((1,), (2,))
     """
     wanted: list[Any] = [y] if isinstance(y, str | int) else list(y) if isinstance(y, list | tuple) else []
-    if (found := named_columns(wanted, columns, width, "y")) is None:
+    if (found := named_columns(wanted, columns, width, parameter)) is None:
         which = either(
-            f"say which columns of the table are targets, such as y='price' or y=[{width - 1}], "
+            f"say which columns of the table are targets, such as {parameter}='price' or {parameter}=[{width - 1}], "
             f"not {shortened(y)}: arrays of targets go with arrays of rows",
             "name columns of the sketch, or give their positions from 0",
         )
-        raise InvalidValueError(f"must {which}", parameter="y")
+        raise InvalidValueError(f"must {which}", parameter=parameter)
     if len(found) == width:
         raise ValueError("all columns are targets: there are no features")
     return found

@@ -26,7 +26,6 @@ from sketchlearn.estimators.base.components import (
     largest_first,
     require_rows,
 )
-from sketchlearn.estimators.base.estimator import model_attribute
 from sketchlearn.estimators.base.model import Document, flag, model_array
 from sketchlearn.estimators.base.state import DesignSample, FittedState, IncomingRows, error_units, kept_rows
 from sketchlearn.estimators.clusters.of_fourier import (
@@ -275,7 +274,9 @@ def _decoded(
     if squares is not None:
         variances = members.means(squares + (points - centers[members.owners]) ** 2)
         density = Mixture(DiagonalGaussian(), shares, centers, variances)
-    return Decoded(centers, shares, density, Outcome(density, 0.0, 0.0, 0, status), doubts)
+    return Decoded(
+        centers, shares, density, Outcome(density, 0.0, 0.0, int(status in (Status.STEP, Status.CELLS)), status), doubts
+    )
 
 
 def _medians(cells: Cells, centers: Double) -> Double:
@@ -383,7 +384,6 @@ class SketchKMeans(NearestClusters, StepEstimator):
 
     model_type = Clusters
     _learns_points = True
-    cluster_centers_ = model_attribute("centers")
     _loss: ClassVar[Any] = SquaredLoss()
 
     @classmethod
@@ -402,6 +402,11 @@ class SketchKMeans(NearestClusters, StepEstimator):
         if self.profile_columns is not None and (other or self._chooses):
             remedy = f"give {Parameter('n_clusters')} a number, and leave out decoder and features"
             raise InvalidValueError("need cells in directions", remedy, parameter="profile_columns")
+
+    @property
+    def cluster_centers_(self) -> NDArray[Any]:
+        centers: Double = self.fitted_model().centers
+        return centers.astype(self._row_type, copy=False)
 
     @property
     def n_clusters_(self) -> int:
@@ -487,7 +492,9 @@ class SketchKMeans(NearestClusters, StepEstimator):
         return self._told("inertia_error_", self.measured()[1].error)
 
     def measured(self) -> tuple[str, RowMean]:
-        found, n = self.row_mean(), float(self.n_records_)
+        found = self.row_mean()
+        assert self._state is not None
+        n = float(self.n_records_) * self._state.weight_scale
         if found.value is not None and found.error is not None:
             of_count = 0.0 if self.privacy_ is None else found.value * math.sqrt(self.privacy_.count_variance)
             found = RowMean(found.value * n, math.hypot(found.error * n, of_count))
@@ -605,7 +612,7 @@ class SketchKMeans(NearestClusters, StepEstimator):
             other, less = self._nearest_of(pilot, rows, weights)
             if less < cost:
                 labels, cost, state = other, less, replace(state, model=pilot)
-        return replace(state, row_labels=labels, row_mean=RowMean(cost, 0.0))
+        return replace(state, row_labels=labels, row_mean=RowMean(cost, 0.0), row_type=rows.dtype)
 
     def _nearest_of(self, model: Clusters, rows: Any, weights: Any) -> tuple[NDArray[np.int32], float]:
         n, start, total = rows.shape[0], 0, 0.0

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 from sklearn.utils.extmath import randomized_svd
 
 from sketchlearn.core.arrays import Double, Single
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.estimators.base.state import DesignSample
 from sketchlearn.estimators.design.frequencies import plain
 from sketchlearn.estimators.design.sample_summary import MOST_ROWS, deviations, room, thinned
@@ -79,6 +80,9 @@ def cells_on_sample(asked: CellsAsked, sampled: DesignSample) -> CellSums:
     """The operator for records like those of a sample."""
     if asked.n_directions == 0:
         return _cells_in_columns(asked, sampled)
+    if asked.standardize and asked.normalize:
+        remedy = "leave out one of the two: rows of length 1 have no deviations to divide by"
+        raise InvalidValueError("cannot go with normalize", remedy, parameter="standardize")
     rows = thinned(sampled.rows, MOST_ROWS)  # in single precision, as double would need much memory
     n, d = sampled.rows.shape
     units = deviations(rows.astype(np.float64)) if asked.standardize else np.ones(d)

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -93,7 +94,9 @@ def proposed(table: Any) -> Schema:
     if not found:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:5])
         raise ValueError(f"no column can be used ({reasons}): write a schema by hand")
-    return Schema(tuple(found), tuple(left_out), proposed=True)
+    schema = Schema(tuple(found), tuple(left_out), proposed=True)
+    odd = schema.encode(table)[1]
+    return replace(schema, unlisted=tuple((name, _rounded(n / len(table))) for name, n in odd.items()))
 
 
 def _kind(name: str, raw: Any) -> Column | str:

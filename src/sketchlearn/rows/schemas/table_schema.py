@@ -12,7 +12,7 @@ import numpy as np
 
 from sketchlearn.core.limits import Cost, check_cost
 from sketchlearn.core.messages import printable
-from sketchlearn.core.values import Value, listed, shortened, truth
+from sketchlearn.core.values import Value, listed, number, shortened, truth
 from sketchlearn.rows.schemas.cell_values import Floats, arrow_columns, check_single_values
 from sketchlearn.rows.schemas.columns import DROP, INDICATE, Column, Number
 
@@ -29,6 +29,8 @@ class Schema(Value):
     left_out : pairs of a column and the reason why it is not used; for readers only, and not in operators' files.
     proposed : whether categories and scales were estimated from rows: an operator with it is then one "from a sample",
         which private releases refuse.
+    unlisted : pairs of a column and the proportion of its values, among the rows from which the schema was proposed,
+        that it does not list: rare categories, and text among numbers. Only more of them are warned of.
 
     Examples
     --------
@@ -42,10 +44,11 @@ class Schema(Value):
     ([[42.0, 0.0, 1.0, 0.0], [30.0, 0.0, 0.0, 1.0]], {'country': 1})
     """
 
-    _omitted: ClassVar[dict[str, Any]] = {"left_out": (), "proposed": False}
+    _omitted: ClassVar[dict[str, Any]] = {"left_out": (), "proposed": False, "unlisted": ()}
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     proposed: bool = field(default=False, compare=False)
+    unlisted: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         columns = listed(self.columns)
@@ -54,7 +57,8 @@ class Schema(Value):
         left_out = tuple(tuple(pair) for pair in listed(self.left_out))
         if not all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in left_out):
             raise ValueError(f"left_out must be pairs of a column and a reason, not {shortened(self.left_out)}")
-        self._set(columns=columns, left_out=left_out, proposed=truth("proposed", self.proposed))
+        unlisted = tuple((str(name), number("unlisted", share)) for name, share in map(listed, listed(self.unlisted)))
+        self._set(columns=columns, left_out=left_out, unlisted=unlisted, proposed=truth("proposed", self.proposed))
         whose: dict[str, str] = {}
         for column in columns:
             for name in column.encoded_names:

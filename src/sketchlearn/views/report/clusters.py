@@ -12,25 +12,15 @@ from sketchlearn.core.arrays import Double
 from sketchlearn.questions.profiles import ColumnProfile, Estimate, Profile, Profiles
 from sketchlearn.rows.schemas.table_schema import SchemaColumns
 
-MOST_STRIPS = 10  # the columns in which clusters lie farthest apart
-MOST_DOTS = 12  # the largest clusters: more would cover each other
-REACH = 2.5  # standard deviations that a strip shows to both sides; farther dots stand at its ends
-DOT, LANE = 10, 22  # pixels: the radius of a dot, and the distance of lanes
-TOUCHING = 0.09  # of the strip's width: nearer dots are put into different lanes
+MOST_ROWS = 10  # of a heat map: the columns in which clusters lie farthest apart
+MOST_SHOWN = 12  # clusters of a heat map, the largest
 MOST_CLUSTERS = 30  # with a card of their own
 CLEAR_DEVIATIONS = 4.0  # standard errors: the farthest of 96 true shares was 3.9 from that of sampled rows
 SAME_SHARE = 0.005  # Shares as near as this are the same for a reader.
 
 
-def in_words(place: float) -> str:
-    """A deviation from the mean, in standard deviations."""
-    if abs(place) < 0.25:
-        return "about average"
-    return f"{'far ' if abs(place) > 1 else ''}{'above' if place > 0 else 'below'} average"
-
-
 @dataclass(frozen=True)
-class Strip:
+class HeatRow:
     """A column, or a category of one, and each cluster's deviation from the mean of all records; NaN where unknown."""
 
     name: str
@@ -42,37 +32,33 @@ class Strip:
         known = self.places[np.isfinite(self.places)]
         return float(np.ptp(known)) if len(known) else 0.0
 
-    @property
-    def dots(self) -> list[dict[str, Any]]:
-        """What the template draws of each cluster; x is a part of the strip's width, y is in pixels."""
-        at = {n: float(p) for n, p in enumerate(self.places[:MOST_DOTS]) if math.isfinite(p)}
-        x = {n: 0.5 + 0.46 * min(max(place / REACH, -1.0), 1.0) for n, place in at.items()}
-        y = {n: DOT + 4 + LANE * lane for n, lane in _lanes(x).items()}
-        return [{"number": n, "place": at[n], "x": x[n], "y": y[n], "in_words": in_words(at[n])} for n in at]
 
-    @property
-    def height(self) -> int:
-        return max((dot["y"] for dot in self.dots), default=DOT + 4) + LANE - DOT + 2
+def heat_map(model: Any, profiles: Profiles | None = None) -> list[HeatRow]:
+    """How far each cluster lies from all records, by column, in standard deviations: those farthest apart first.
+
+    Of a categorical column, it is the category in which clusters differ most; without profiles, of the model's own
+    columns.
+    """
+    found = _rows_of_centers(model) if profiles is None else _rows_of_profiles(profiles)
+    return sorted((row for row in found if row.reach > 0), key=lambda row: -row.reach)[:MOST_ROWS]
 
 
-def strips_of_profiles(profiles: Profiles) -> list[Strip]:
-    """Strips of the columns of profiles; of a categorical column, the category in which clusters differ most."""
+def _rows_of_profiles(profiles: Profiles) -> list[HeatRow]:
     own, found = [{column.name: column for column in profile.columns} for profile in profiles], []
     for overall in profiles.overall:
         columns = [column[overall.name] for column in own]
-        found.append(max((_strip(overall, columns, what) for what in overall.estimates), key=lambda strip: strip.reach))
-    return _farthest(found)
+        found.append(max((_row(overall, columns, what) for what in overall.estimates), key=lambda row: row.reach))
+    return found
 
 
-def strips_of_centers(model: Any) -> list[Strip]:
-    """Strips of the model's own columns, in the standard deviations of the model."""
+def _rows_of_centers(model: Any) -> list[HeatRow]:
     learned = model.fitted_model()
     centers, weights = learned.centers_of_parts, learned.weights / learned.weights.sum()
     inside = np.nan_to_num(learned.deviations_of_parts)
     middle = weights @ centers
     width = np.sqrt(weights @ (inside**2 + (centers - middle) ** 2))
     places = (centers - middle) / np.where(width > 0, width, 1.0)
-    return _farthest([Strip(name, places[:, i]) for i, name in enumerate(column_names(model))])
+    return [HeatRow(name, places[:, i]) for i, name in enumerate(column_names(model))]
 
 
 def column_names(model: Any) -> list[str]:
@@ -80,32 +66,13 @@ def column_names(model: Any) -> list[str]:
     return [str(name) for name in model.columns_ or (f"column {i}" for i in range(model.n_features_in_))]
 
 
-def _strip(overall: ColumnProfile, columns: list[ColumnProfile], what: str) -> Strip:
+def _row(overall: ColumnProfile, columns: list[ColumnProfile], what: str) -> HeatRow:
     mean = overall.estimates[what].value
     proportions = overall.kind in ("share", "levels")
     width = math.sqrt(max(mean * (1 - mean), 0.0)) if proportions else overall.spread
     values = np.array([column.estimates[what].value for column in columns])
     name = f"{overall.name}: {what}" if overall.kind == "levels" and what else overall.name
-    return Strip(name, (values - mean) / (width or 1.0))
-
-
-def _farthest(strips: list[Strip]) -> list[Strip]:
-    return sorted((strip for strip in strips if strip.reach > 0), key=lambda strip: -strip.reach)[:MOST_STRIPS]
-
-
-def _lanes(x: dict[int, float]) -> dict[int, int]:
-    """Dots from left to right, each in the first lane in which it touches no other.
-
-    >>> _lanes({0: 0.5, 1: 0.52, 2: 0.9})
-    {0: 0, 1: 1, 2: 0}
-    """
-    last: list[float] = []
-    found = {}
-    for n in sorted(x, key=lambda n: x[n]):
-        lane = next((i for i, end in enumerate(last) if x[n] - end >= TOUCHING), len(last))
-        last[lane : lane + 1] = [x[n]]
-        found[n] = lane
-    return found
+    return HeatRow(name, (values - mean) / (width or 1.0))
 
 
 def cluster_facts(model: Any, profiles: Profiles | None, count: float) -> dict[str, Any]:
@@ -127,7 +94,7 @@ def cluster_facts(model: Any, profiles: Profiles | None, count: float) -> dict[s
         "count": count,
         "shares": shares,
         "of_model": of_model,
-        "strips": strips_of_centers(model) if profiles is None else strips_of_profiles(profiles),
+        "heat": heat_map(model, profiles),
         "centers": _centers(model) if profiles is None else {},
         "most_clusters": MOST_CLUSTERS,
     }

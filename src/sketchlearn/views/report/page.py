@@ -127,7 +127,7 @@ def _bars(found: Histogram) -> dict[str, Any]:
     heights = shares / np.maximum(np.diff(edges), 1e-300)
     heights = heights / max(float(heights.max()), 1e-300)
     places = 100 * (edges - float(edges[0])) / float(edges[-1] - edges[0])
-    ends = [day(edge) if found.dates else rounded(edge) for edge in edges]
+    ends = [day(edge) if found.dates else measured(edge, column=found.column) for edge in edges]
     words = [f"{low.striptags()} to {high.striptags()}" for low, high in pairwise(ends)]
     bars = [
         {"x": left, "width": max(right - left - 0.4, 0.2), "height": height, "share": share,
@@ -138,9 +138,7 @@ def _bars(found: Histogram) -> dict[str, Any]:
     ]  # fmt: skip
     span = f"{ends[0].striptags()} to {ends[-1].striptags()}"
     label = f"Histogram from {span}, highest from {words[int(heights.argmax())]}"
-    beyond = 1 - float(shares.sum())
-    exact = found.exact is not None and bool(np.all(found.exact))
-    rest = beyond if exact and beyond >= LEAST_BEYOND else None
+    rest = found.outside if found.outside >= LEAST_BEYOND else None
     return {"bars": bars, "label": label, "ends": (ends[0], ends[-1]), "beyond": rest}
 
 
