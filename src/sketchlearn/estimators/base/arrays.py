@@ -50,10 +50,18 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
 LARGEST_VALUE = 1e18  # the squares of larger values overflow in single precision
 
 
+def _squares_are_small(values: Any) -> bool:
+    """Whether the sum of squares, at the speed of reading, shows that no value is huge; False if it does not."""
+    flat = values.ravel(order="K") if values.flags.forc else values[:0].ravel()
+    return flat.size == values.size and bool(np.vdot(flat, flat) <= LARGEST_VALUE**2)
+
+
 def refuse_huge(rows: Any, names: tuple[str, ...] | None, name_row: Callable[[int], str] = "row {}".format) -> None:
     """Raises an error that names the first value beyond what single precision can square."""
     values = rows if isinstance(rows, np.ndarray) else rows.data
-    if not values.size or not max(np.fmax.reduce(values, None), -np.fmin.reduce(values, None)) > LARGEST_VALUE:
+    if not values.size or _squares_are_small(values):
+        return
+    if not max(np.fmax.reduce(values, None), -np.fmin.reduce(values, None)) > LARGEST_VALUE:
         return
     row, column = (int(places[0]) for places in (abs(rows) > LARGEST_VALUE).nonzero())
     place = f"{name_row(row)}, column {column if names is None else repr(names[column])}"
