@@ -104,8 +104,10 @@ class Questions:
     @property
     def _sketch(self) -> Sketch:
         if self._features is None:
-            remedy = f"design the sketch with {frequencies_instead()}"
-            raise InvalidValueError("only `marginal` can be asked of histograms alone", remedy)
+            raise InvalidValueError(
+                "densities and means of functions need frequencies of all columns, and the sketch has none",
+                f"design it with {frequencies_instead()}",
+            )
         return self._features
 
     @property
