@@ -63,7 +63,7 @@ def test_the_recipe_of_the_readme(months):
     assert "time_hour (+3" in told[lines[-1]].stdout  # a month later, in days
     assert "2,000 records" in done("info", "may.sketch", cwd=months).stdout
     watched = done("watch", "may.sketch", "june.sketch", cwd=months).stdout
-    assert "changed since 1" in watched
+    assert "changed since june.sketch" in watched
     assert "JFK" in done("marginal", "may.sketch", "origin", cwd=months).stdout
     done("report", "june.sketch", "model.json", "--against", "may.sketch", "-o", "report.html", cwd=months)
     assert "dest" in (months / "report.html").read_text()
@@ -154,7 +154,7 @@ def test_the_page_of_queries(tmp_path, monkeypatch, capsys):
     names |= {"kmeans": kmeans, "points": points, "table": table}
     for block in python:
         exec(block, names)
-    assert "The two sketches differ" in capsys.readouterr().out
+    assert "MMD" in capsys.readouterr().out
     january.save("day.sketch")
     (shown,) = set(re.findall(r"`(sketchlearn [^`]*)`", text)) & {"sketchlearn marginal day.sketch age"}
     assert called(*shown.split()[1:]).returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,12 @@ def test_spark_makes_the_same_sketch() -> None:
     spark(exact(skl.SketchKMeans(3, random_state=0).design(rows), rows))
 
 
+@cache
+def real(table: str) -> Sketches:
+    rows = mixed_table(table, 3000)
+    return exact(SCHEMA_ESTIMATOR.design(rows), rows)
+
+
 def refusal(ability: str, kind: Sketches) -> str | None:
     try:
         ABILITIES[ability](kind)
@@ -86,8 +93,7 @@ def refusal(ability: str, kind: Sketches) -> str | None:
 @pytest.mark.parametrize("table", MIXED_TABLES)
 @pytest.mark.filterwarnings("ignore")
 def test_real_mixed_tables(table: str, ability: str) -> None:
-    rows = mixed_table(table, 3000)
-    kind = exact(SCHEMA_ESTIMATOR.design(rows), rows)
+    kind = real(table)
     may_refuse = ["`center_intervals`"]
     if kind.operator.n_features > 64:
         may_refuse += ["`Questions.density`", "`Questions.mean_of`"]
