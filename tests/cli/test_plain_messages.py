@@ -49,6 +49,7 @@ FROM_PYTHON_ALONE = (
     "features that something else computed",
     "use wave='cosine'",
     "count_share must be a number between 0 and 1",
+    "densities and means of functions need frequencies",
     "put it into pyarrow.table(",
     "pass blocks of rows through to_dense()",
     "features must be an operator",

@@ -152,7 +152,8 @@ def _profiles(model: Any, sketch: Any) -> list[str]:
     if not isinstance(model.columns_, skl.schemas.SchemaColumns) or not model.can("predict"):
         return tables.cluster_table(model)
     if not has_profiles(sketch):
-        say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
+        if sketch.ledger is None:
+            say("profiles of the clusters need rows that the sketch keeps: design --rows 500")
         return tables.cluster_table(model)
     return tables.profile_lines(skl.profiles(model, sketch).with_shares(model))
 

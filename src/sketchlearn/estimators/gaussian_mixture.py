@@ -579,7 +579,7 @@ class SketchGaussianMixture(StepEstimator, SketchMixture):
             decided = status is not Status.STEP
             return ErrorBars(errors_of_likelihood(sketch, model.density, kind, rng, decided=decided))
         if not FitTest(model.fit_test, model.fit_p_value).passes or status is Status.HIDDEN:
-            require_rows(status)
+            require_rows(status, sketch)
         problem = Problem.of(Target.of(sketch, HIGHEST_HARMONIC), len(model.weights))
         return ErrorBars(errors_of_sketch(sketch, problem, model.density, kind, rng))
 

@@ -212,8 +212,8 @@ def releasable(sketch: Sketch) -> Operator:
             raise InvalidValueError(
                 f"a {type(leaf.operator).__name__} that refuses rows outside its bound tells that there are none",
                 either(
-                    "make it with outside='clip', and a bound and center that were not taken from the rows; a class of "
-                    "your own that takes every finite row says so by data_dependent_errors = False",
+                    "design it with bounds=(low, high), which clips such rows, from no row; a class of your own that "
+                    "takes every finite row says so by data_dependent_errors = False",
                     "use a sketch of sketchlearn design --bounds",
                 ),
             )

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, called
 from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits, printable, ungrouped
 from sketchlearn.core.packages import required
 from sketchlearn.features.cell_sums import CellSums
@@ -36,7 +35,7 @@ SHOWN_COLUMNS = 6  # Columns that a printed profile has, those that set the clus
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number of these records, and its standard error: 0 where all of them were looked at.
+    """A number of these records, and its standard error: 0 where all of them were looked at, NaN where it is unknown.
 
     Standard errors of a model, such as those of `weights_`, are larger: they are about the distribution of records.
     """
@@ -207,10 +206,11 @@ MOST_MISSING = 0.999  # With a larger proportion of missing values, nothing is s
 
 
 def profiles_of_centers(model: Any) -> Profiles:
-    """Profiles of the centers of a model with a schema: means, dates, and proportions of categories.
+    """Profiles of the centers of a model: means, dates, and proportions of categories.
 
-    Only mixtures have standard deviations. The mean of a logarithm is converted to the column's unit. Proportions whose
-    sum exceeds one are scaled to one; their errors are what was missing or in excess.
+    Errors are unknown (NaN): `center_intervals` has those of the model. Only mixtures have standard deviations. The
+    mean of a logarithm is converted to the column's unit. Proportions whose sum exceeds one are scaled to one; their
+    errors are what was missing or in excess.
 
     >>> import pandas as pd, sketchlearn as skl
     >>> table = pd.DataFrame({"age": [20.0, 22.0, 60.0, 62.0] * 50, "member": ["no", "no", "yes", "yes"] * 50})
@@ -219,12 +219,14 @@ def profiles_of_centers(model: Any) -> Profiles:
     cluster 1: 50.0 % (100 records): member 100 %; age 61
     """
     learned, columns = model.fitted_model(), model.columns_
-    assert isinstance(columns, SchemaColumns)
     centers, weights = learned.centers_of_parts, learned.weights
     spreads = learned.deviations_of_parts if learned.kind_of_part != "cluster" else np.full(centers.shape, np.nan)
     away, n_records = np.abs(centers - weights @ centers), float(model.n_records_)
+    if not isinstance(columns, SchemaColumns):  # in their own units
+        between = np.sqrt(weights @ away**2)
+        away = away / np.where(between > 0, between, 1.0)
     found = (
-        Profile.of(i, Estimate(float(share)), n_records, _columns(columns, centers[i], spreads[i], away[i]))
+        Profile.of(i, Estimate(float(share), math.nan), n_records, _columns(columns, centers[i], spreads[i], away[i]))
         for i, share in enumerate(weights)
     )
     return Profiles(tuple(found))
@@ -324,7 +326,8 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     """The distinguishing features of a model's clusters, from a sample of rows with weights calibrated to its sketch.
 
     A sketch of cells (of passive columns, or of more than 64 columns) gives profiles of all records instead: a cell
-    counts for the cluster that its mean is nearest to, and means and shares have no sampling error.
+    counts for the cluster that its mean is nearest to, and means and shares have no sampling error. A sketch that has
+    neither, and a private release, give the centers of the model in the columns' names and units.
 
     Parameters
     ----------
@@ -349,10 +352,7 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
     if (of_all := profiles_of_cells(model, sketch)) is not None:
         return of_all
     if sketch.kept is None or not len(sketch.kept):
-        raise InvalidValueError(
-            "profiles are read from rows that a sketch keeps, and there are none",
-            f"fit keeps some, and so does {called('design', '...', rows=500)}",
-        )
+        return profiles_of_centers(model)
     rows, weights = sketch.kept.rows, Weights.of(sketch)
     labels = np.asarray(model.predict(source(rows)))
     columns, everything = list(_measures(model, rows)), np.ones(len(rows), bool)

@@ -19,6 +19,7 @@ from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
 from sketchlearn.core.messages import counted, in_certain_digits, in_digits
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
+from sketchlearn.features.families import frequencies_instead
 from sketchlearn.features.fourier import FourierFeatures
 from sketchlearn.features.histograms import MOST_BINS, Histograms
 from sketchlearn.inference.decoders import decoder_from
@@ -133,7 +134,13 @@ class Questions:
 
     @cached_property
     def _sketch(self) -> Sketch:
-        return fourier_part(self._whole)[0]
+        found = part_of(self._whole, FourierFeatures)
+        if found is None:
+            raise InvalidValueError(
+                "densities and means of functions need frequencies of all columns, and the sketch has none",
+                f"design it with {frequencies_instead()}",
+            )
+        return found
 
     @property
     def _operator(self) -> FourierFeatures:
@@ -489,7 +496,9 @@ class Questions:
     def _refusal(self, what: str) -> InvalidValueError:
         """That a sketch does not determine something, and a design that does."""
         remedy = f"sketch with {called('design', 'sample', '...', rows=4000)}, which keeps a sample of the rows"
-        if self._whole.ledger is not None:
+        if self._whole.ledger is not None and "correlation" in what:
+            remedy = either("release a sketch of skl.features.SecondMoments", "release one of design --task moments")
+        elif self._whole.ledger is not None:
             remedy = either(
                 "release a sketch of skl.features.Histograms.even(low, high), alone or concatenated",
                 "release a sketch of at most 64 columns, whose design has histograms (design --exclude)",

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sketchlearn import engines
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
+from sketchlearn.core.errors import InvalidValueError, either
 from sketchlearn.core.messages import counted, in_digits, warn_caller
 from sketchlearn.core.packages import required
 from sketchlearn.core.values import number, shortened, whole
@@ -47,8 +47,8 @@ from sketchlearn.inference.errors.means import (
     KnownMeans,
     estimated_mean,
     fitted_optimism,
-    keep_rows,
     mean_of_density,
+    more_rows,
 )
 from sketchlearn.inference.errors.values import ErrorBars, RowMean
 from sketchlearn.inference.kmeans import few_distinct
@@ -288,14 +288,13 @@ class DesignedEstimator(ErrorBarredEstimator):
         return operator, more
 
 
-def require_rows(status: Status) -> None:
+def require_rows(status: Status, sketch: Sketch) -> None:
     """Refuses errors of a result that is neither that of sampled rows nor of a mixture that explains the sketch."""
     if status is Status.HIDDEN:
         raise UndeterminedError(status.value, status.advice)
     if status not in (Status.ROWS, Status.ALL_ROWS):
         raise UndeterminedError(
-            "no mixture explains the sketch up to noise, and it has no sample of rows",
-            f"keep some beside it, with {called('design', '...', rows=500)}",
+            "no mixture explains the sketch up to noise, and it has no sample of rows", more_rows(sketch.ledger)
         )
 
 
@@ -705,9 +704,4 @@ class StepEstimator(DesignedEstimator):
             found = mean_of_density(known, density, values, float(sketch.count), ratio, rng)
             if found is not None:
                 return found
-        given = either("sample=rows", "--sample FILE")
-        remedy = f"{keep_rows()}, or give some with {given}"
-        if sketch.ledger is not None:
-            public = Parameter("assume_public_sample", True)
-            remedy = f"give public rows that are like the private ones with {given} and {public}"
-        return RowMean(withheld=f"no density explains the sketch, and there are no rows: {remedy}")
+        return RowMean(withheld=f"no density explains the sketch, and there are no rows: {more_rows(sketch.ledger)}")

@@ -112,7 +112,7 @@ class Clusters(FittedComponents):
         return np.where(found > 0, found, np.nan)
 
     def restored_density(self) -> Mixture:
-        return Mixture(Dirac(), self.weights, self.centers, np.zeros((len(self.weights), 0)))
+        return Mixture(Dirac(), self.weights, self.centers, np.zeros((1, 0)))
 
     def distances(self, rows: NDArray[Any]) -> Double:
         """Of each row to each center."""
@@ -270,7 +270,7 @@ def _decoded(
 ) -> Decoded:
     """Clusters, with the variances of their records if squares within points are known by column."""
     shares = members.sizes
-    density = Mixture(Dirac(), shares, centers, np.zeros((len(centers), 0)))
+    density = Mixture(Dirac(), shares, centers, np.zeros((1, 0)))
     if squares is not None:
         variances = members.means(squares + (points - centers[members.owners]) ** 2)
         density = Mixture(DiagonalGaussian(), shares, centers, variances)
@@ -479,7 +479,7 @@ class SketchKMeans(NearestClusters, StepEstimator):
             centers, shares = errors_of_density(sketch, problem, model.density, model.centers, units, rng)
         else:
             if cells is None and model.outcome.status is not Status.EXPLAINED:
-                require_rows(model.outcome.status)
+                require_rows(model.outcome.status, sketch)
             centers, shares, reason = errors_of_rows(sketch, model.centers, units, rng, decided=cells is None)
         return ErrorBars({"cluster_centers_": centers, "weights_": shares}, reason)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import called, either
+from sketchlearn.core.errors import called
 from sketchlearn.core.messages import counted, in_digits
 from sketchlearn.features.composed import Concatenated, concatenate
 from sketchlearn.features.directions import SomeDirections
@@ -31,7 +31,7 @@ from sketchlearn.inference.decoders.points import antithetic_sample, centroids, 
 from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian, Dirac, Mixture
-from sketchlearn.inference.errors.means import keep_rows
+from sketchlearn.inference.errors.means import more_rows
 from sketchlearn.inference.kmeans import nearest
 from sketchlearn.inference.moments import Moments, part_of
 from sketchlearn.inference.tilting import Column, SupportPoints, histogram_residual, tilted_draws, tilted_points
@@ -386,15 +386,11 @@ def _compared(task: Task) -> np.ndarray:
     return np.unique(np.linspace(0, m - 1, min(m, MOST_COMPARED)).astype(int))
 
 
-def _keep_rows() -> str:
-    return f"{keep_rows()}, or give some with {either('sample=rows', '--sample FILE')}"
-
-
 def _doubts_of_atoms(task: Task, atoms: SupportPoints, found: Decoded, beyond: float = 0.0) -> tuple[str, ...]:
     """Warnings of clusters that may be far from the best; `beyond` is the share of the risk beyond the design."""
     count = float(task.sketch.count)
     least = float(found.shares.min()) * count
-    remedy = RELEASE_MORE if task.private else _keep_rows()
+    remedy = RELEASE_MORE if task.private else more_rows()
     doubts = []
     if not atoms.explain:
         doubts.append(f"clusters may be poor, as the sketch has little information on dependent columns: {remedy}")
@@ -420,13 +416,13 @@ def _judgeable(task: Task, found: Decoded) -> Decoded:
         return replace(found, doubts=(f"{outcome.status.value}; {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED and not task.private and outcome.misfit > MOST_MISFIT:
         misfit = f"no mixture was found that explains the sketch (misfit {in_digits(outcome.misfit)})"
-        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {_keep_rows()}, or {outcome.advice}",))
+        return replace(found, doubts=(f"clusters may be poor, as {misfit}: {more_rows()}, or {outcome.advice}",))
     if outcome.status is not Status.EXPLAINED or task.many_records:
         return replace(found, doubts=_doubts_of_noise(task))
     n, d = float(task.sketch.count), task.problem.target.n_features
     doubt = (
         f"a sketch of {counted(round(n), 'record')} alone cannot determine {counted(task.k, 'cluster')} in "
-        f"{counted(d, 'column')}: {_keep_rows()}, or ask for fewer clusters"
+        f"{counted(d, 'column')}: {more_rows()}, or ask for fewer clusters"
     )
     return replace(found, outcome=replace(outcome, status=Status.UNJUDGED), doubts=(doubt,))
 
@@ -518,7 +514,7 @@ class SketchOfSums:
         centers = self.middle + self._means(points, found.centers)
         box = np.array(self.map.bound)
         centers = np.clip(centers, self.middle - box, self.middle + box)
-        density = Mixture(Dirac(), found.shares, centers, np.zeros((len(centers), 0)))
+        density = Mixture(Dirac(), found.shares, centers, np.zeros((1, 0)))
         outcome, doubts = replace(found.outcome, mixture=density), found.doubts
         variance = _squares(points, points.weights @ points.rows) * self._per_column
         if float(np.sqrt(variance / np.mean(np.square(box)))) < LEAST_FILLED:

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from sketchlearn.core.arrays import Double
-from sketchlearn.core.errors import called
+from sketchlearn.core.errors import Parameter, called, either
 from sketchlearn.inference.calibration import Means, WeightedRows, calibrated
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.errors.values import RowMean
 from sketchlearn.inference.tilting import Column
 from sketchlearn.rows.weights import WEIGHT_BITS
+from sketchlearn.sketch.ledger import Ledger
 from sketchlearn.sketch.sums import Sketch
 
 #: of all records' variance to the sample's: above it, errors reached 100 deviations (airports)
@@ -153,6 +154,14 @@ LARGEST_TAIL_ERROR = 3.0  # in standard errors: one or two in samples of Gaussia
 def keep_rows() -> str:
     """The remedy where a sample of rows would help."""
     return f"keep rows beside the sketch with {called('design', '...', rows=500)}"
+
+
+def more_rows(ledger: Ledger | None = None) -> str:
+    """The remedy where rows would help that are kept, or given; beside a private release, these must be public."""
+    given = either("sample=rows", "--sample FILE")
+    if ledger is None:
+        return f"{keep_rows()}, or give some with {given}"
+    return f"give public rows that are like the private ones with {given} and {Parameter('assume_public_sample', True)}"
 
 
 def _no_random_sample() -> str:
