@@ -51,10 +51,11 @@ def months(tmp_path_factory):
 @pytest.mark.filterwarnings("ignore")
 def test_the_recipe_of_the_readme(months):
     lines = lines_of("README.md")
-    assert [line.split()[1] for line in lines] == ["design", "sketch", "fit", "predict", "sketch", "compare"]
+    assert [line.split()[1] for line in lines] == ["design", "sketch", "ask", "fit", "predict", "sketch", "compare"]
     told = {line: typed(line, months) for line in lines}
     assert skl.load(months / "design.json").n_features > 64
-    fitted = told[lines[2]].stdout
+    assert "distance" in told[lines[2]].stdout
+    fitted = told[lines[3]].stdout
     assert "dest " in fitted
     assert "dest=" not in fitted  # columns of the table, not the schema's
     assert (months / "clusters.png").stat().st_size > 10_000
