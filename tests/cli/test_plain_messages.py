@@ -189,7 +189,6 @@ def test_errors_survive_pickling():
         (["fit", "pca", "-k", 9, "moments.sketch"], "-k 9 must be at most the number of columns, 2"),
         (["fit", "regression", "moments.sketch", "--targets", "7"], "--targets must name columns of the sketch"),
         (["explain", "moments.sketch", "-k", 2], "needed, but this one has none: use sketchlearn design"),
-        (["sketch", "rows.csv", "--design", "swapped.json", "-o", "x"], "choose them with --columns"),
         (["sketch", "rows.csv", "-k", 2, "--jobs", 0, "-o", "x"], "--jobs must be a whole number other than 0"),
         (["sketch", "gaps.csv", "-k", 2, "-o", "x"], "fill it, or use --nulls drop"),
     ],

@@ -135,7 +135,6 @@ def test_no_merge_takes_more_than_eight():
 
 REFUSED = {
     "text": (FRAME.assign(weight="heavy"), "^column 'weight' holds string, not numbers"),
-    "another order": (FRAME[["weight", "height", "body.age"]], "order"),
     "a missing column": (FRAME[["weight", "height"]], "no column 'body.age'"),
 }
 
@@ -145,6 +144,11 @@ def test_wrong_columns_are_refused_before_the_run(session, name):
     frame, sentence = REFUSED[name]
     with pytest.raises(ValueError, match=sentence):
         sketch(session.createDataFrame(frame), NAMED)
+
+
+def test_columns_are_found_by_name(session):
+    swapped = session.createDataFrame(FRAME[["weight", "height", "body.age"]])
+    assert sketch(swapped, NAMED) == NAMED.sketch(FRAME)
 
 
 def test_a_missing_value_is_one_sentence(session):

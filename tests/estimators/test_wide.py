@@ -195,8 +195,8 @@ def test_what_cells_cannot_tell_is_refused():
     sketch = OPERATOR.sketch(X)
     with pytest.raises(ValueError, match="cannot recover 50 clusters"):
         skl.SketchKMeans(50).fit_sketch(sketch)
-    with pytest.raises(ValueError, match="has no covariances within cells"):
-        skl.SketchKMeans("auto").fit_sketch(replace(OPERATOR, covariances="").sketch(X))
+    without = replace(OPERATOR, covariances="").sketch(X)
+    assert skl.SketchKMeans("auto", random_state=0).fit_sketch(without).n_clusters_ > 1
     with pytest.warns(UserWarning, match="cells do not determine it"):
         assert skl.SketchKMedians(4, random_state=0).fit_sketch(sketch).inertia_ is None
     with pytest.raises(ValueError, match=r"skl\.features\.Fourier"):

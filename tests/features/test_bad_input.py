@@ -176,7 +176,7 @@ def test_weights_of_a_stream():
         (lambda: skl.features.QuadraticFeatures(2, 4, bound=1e30).digest, "beyond what float32 projections hold"),
         (lambda: skl.features.SecondMoments(2, bound=[1.0]), "one for each of the 2 columns"),
         (lambda: skl.features.SecondMoments(2, bound="a"), "bound"),
-        (lambda: skl.features.SecondMoments(4, bound=[[1, 2], [3, 4]]), "bound must be a positive number"),
+        (lambda: skl.features.SecondMoments(4, bound=[[1, 2], [3, 4]]), "bound must be one positive number"),
         (lambda: skl.features.SecondMoments(2, bound=[1, True]), "bound must be a positive number, not True"),
         (lambda: skl.features.SecondMoments(2, bound=1e200), "products of two values would overflow"),
         (lambda: skl.features.SecondMoments(2, bound=10**400), "bound must be a positive number"),

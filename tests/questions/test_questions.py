@@ -172,7 +172,7 @@ SKETCH = skl.design(ROWS, n_components=2).sketch(ROWS[:1000])
         (lambda: skl.Questions(ROWS), "questions are put to a sketch, not ndarray"),
         (
             lambda: skl.Questions(skl.features.SecondMoments(3, bound=20.0).sketch(ROWS[:9])).density(ROWS[:1]),
-            "Fourier features is needed",
+            "need frequencies of all columns",
         ),
         (lambda: skl.Questions(SKETCH.operator.sketch(ROWS[:0])), "the sketch is empty"),
         (lambda: skl.Questions(SKETCH).marginal("age"), "no column 'age'"),

@@ -274,8 +274,7 @@ def test_operators_take_their_own_columns():
         table.select(["d", "b"]).to_pandas(),
         duckdb.from_arrow(table.select(["d", "b"])),
     ):
-        with pytest.raises(ValueError, match=r"a sketch of columns \(b, d\) refuses rows of \(d, b\)"):
-            operator.sketch(data)
+        assert operator.sketch(data) == expected
         assert operator.sketch(skl.source(data, columns=["b", "d"])) == expected
     with pytest.raises(ValueError, match="the table has no column 'd'"):
         operator.sketch(table.select(["a", "b"]))
@@ -314,7 +313,7 @@ def test_a_third_file_of_another_schema(change, ending, tmp_path):
         pq.write_table(table, third)
     with pytest.raises((ValueError, TypeError), match=f"part2.*{message}"):
         OPERATOR.sketch(tmp_path)
-    if change in ("other order", "missing column", "text"):
+    if change in ("missing column", "text"):
         with pytest.raises((ValueError, TypeError), match=r"part2\.(csv|parquet)"):
             NAMED.sketch(tmp_path)
 

@@ -416,8 +416,9 @@ LOOK = """<script>
 const light = c => c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
   .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
-const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
-  if (c.length < 4 || c[3] > 0) return c.slice(0, 3); } return [255, 255, 255]; };
+const behind = e => { if (!e) return [255, 255, 255]; const c = rgb(getComputedStyle(e).backgroundColor);
+  const share = c.length < 4 ? 1 : c[3]; if (share == 1) return c.slice(0, 3);
+  return behind(e.parentElement).map((v, i) => share * c[i] + (1 - share) * v); };
 let least = 99;
 for (const e of document.querySelectorAll('body *:not(svg *)')) {
   if (![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;

@@ -37,6 +37,7 @@ OTHER_NAMES = {
     "n_jobs": "--jobs",
     "random_state": "--seed",
     "y": "--targets",
+    "targets": "--targets",
 }
 #: parameters whose options have their names
 SAME_NAMES = frozenset(

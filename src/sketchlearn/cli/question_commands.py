@@ -387,7 +387,7 @@ def ask(
       sketchlearn ask day1.sketch 0 1
     """
     questions = skl.Questions(files.read_sketch(sketch, trusted))
-    found = questions.describe([_named(column, questions) for column in columns or ()], confidence=confidence)
+    found = questions.describe([_named(column, questions) for column in columns or ()] or None, confidence=confidence)
     said = [str(found)] if not columns else [*map(str, found), *found.notes]
     figures = {"columns": [one.to_json() for one in found], "notes": found.notes}
     files.tell(json, {"sketch": sketch, "confidence": confidence, **figures}, *"\n".join(said).splitlines())

@@ -134,8 +134,8 @@ class ClusterChoice:
         if self.basis is Basis.GAUSSIANS:
             fit = f"fits the sketch ({self._residual})"
             return f"No clusters: one Gaussian {fit}." if k == 1 else f"{found}: a mixture of {k} Gaussians {fit}."
-        if not self.silhouettes:
-            return f"{found}: there are too few distinct rows, or an earlier version chose it."
+        if len(self.silhouettes) < k - 1 or not self.silhouettes:
+            return f"{found}." if k > 1 else f"{found}: there are too few distinct rows."
         if k == 1:
             return "No evident clusters: for no k are they more separate than in rows without clusters."
         silhouette, reference, agreement = (
@@ -193,6 +193,8 @@ class ClusterChoice:
             raise InvalidValueError(f"choice: {Parameter('covariance_type')} must be diag or full")
         read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:-1]}
         read |= {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
+        if len({len(read[name]) for name in ("silhouettes", "references", "agreements")}) > 1:
+            raise ValueError("choice: silhouettes, references and agreements must be of the same numbers of clusters")
         read |= {"evident": truth("evident", form["evident"]), "basis": Basis[form["basis"]]}
         read["misfit"] = None if form["misfit"] is None else number("misfit", form["misfit"])
         return cls(**read, covariance_type=form["covariance_type"])
@@ -241,6 +243,8 @@ class ClusterCurve(NamedTuple):
         3
         """
         rows = _principal_components(some_rows(rows, MOST_ROWS, rng))
+        if min(most, len(rows) // 2) < 2:
+            return cls(np.zeros(0), np.zeros((2, 0)), np.zeros((2, 1)), np.zeros(0), np.zeros(0))
         orders = [rng.permutation(len(rows)) for _ in range(SPLITS)]
         halves = [[rows[order[start::2]] for start in (0, 1)] for order in orders]
         sizes = range(2, min(most, *(len(np.unique(half, axis=0)) for pair in halves for half in pair)) + 1)

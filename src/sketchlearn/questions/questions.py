@@ -16,7 +16,7 @@ from scipy.special import logsumexp, ndtr
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
-from sketchlearn.core.messages import counted, in_certain_digits, in_digits
+from sketchlearn.core.messages import counted, in_certain_digits, in_date, in_digits
 from sketchlearn.core.randomness import row_chooser
 from sketchlearn.core.values import shortened, whole
 from sketchlearn.features.families import frequencies_instead
@@ -177,7 +177,9 @@ class Questions:
         which = self._column(column)
         return _table_marginal(self, self._kinds[which], self._starts[which], bins)
 
-    def describe(self, columns: Sequence[int | str] = (), *, confidence: float = 0.95) -> Description:
+    def describe(
+        self, columns: int | str | Sequence[int | str] | None = None, *, confidence: float = 0.95
+    ) -> Description:
         """Summary statistics of the columns: counts, missing values, means, quantiles, and most frequent values.
 
         It prints as a table, and has `to_frame()` for pandas.
@@ -198,12 +200,14 @@ class Questions:
                 return None
 
         found = []
-        for which in map(self._column, columns or range(len(self.columns))):
+        if columns is None:
+            columns = range(len(self.columns))
+        for which in map(self._column, [columns] if isinstance(columns, int | str) else columns):
             column, levels = self._kinds[which], None
             mean: Statistic | None = None
             std: Statistic | None = None
             quantiles: dict[float, Statistic] = {}
-            missing, n = self.missing(which, confidence=confidence), float(self._whole.count)
+            missing = self.missing(which, confidence=confidence)
             valued = self._n_known(which) >= LEAST_KNOWN
             if valued and _has_values(column) and (bins := told("quantiles", self._bins, which)) is not None:
                 quantiles = {q: self._stated(which, bins.quantile(q, confidence)) for q in EVERY}
@@ -212,9 +216,7 @@ class Questions:
                 std = told("standard deviations", self.std, which, confidence=confidence)
             if isinstance(column, Words) or 0 < len(self._listed_values(which)) <= FEW_VALUES:
                 levels = told("most frequent values", self.top, which)
-            known = Statistic(
-                n * (1 - missing.value), n * (1 - missing.high), n * (1 - missing.low), missing.confidence
-            )
+            known = self._count_known(missing, confidence)
             name, kind = self.columns[which], kind_in_words(column)
             found.append(ColumnSummary(name, kind, known, missing, mean, std, quantiles, levels))
         notes = (f"{what} of {counted(n, 'column')} are not known: {remedy}" for (what, remedy), n in unknown.items())
@@ -297,8 +299,10 @@ class Questions:
             raise InvalidValueError(said, f"ask for {called('marginal', 'column')}")
         found = self.marginal(which, MOST_BINS)
         if isinstance(found, Histogram):
-            words = [Statistic(value, value, value, dates=found.dates).short for value in values.tolist()]
-            found = LevelShares(found.column, tuple(words), found.shares, found.errors, missing=found.missing)
+            words = [in_date(value) if found.dates else f"{value:,.15g}" for value in values.tolist()]
+            found = LevelShares(
+                found.column, tuple(words), found.shares, found.errors, found.exact, found.note, found.missing
+            )
         order = np.argsort(-found.shares, kind="stable")[:n]
         pick = {name: own[order] for name in ("shares", "errors", "exact") if (own := getattr(found, name)) is not None}
         return replace(found, levels=tuple(found.levels[i] for i in order), **pick)
@@ -371,6 +375,13 @@ class Questions:
         spreads = np.sqrt(np.maximum(squares, 1e-300))
         found = self.mean_of(lambda rows: np.prod((rows[:, chosen] - means) / spreads, axis=1))
         return Statistic.around(found.value, deviations_at(confidence) * found.error, confidence, least=-1.0, most=1.0)
+
+    def _count_known(self, missing: Statistic, confidence: float) -> Statistic:
+        """The number of records with a value: certain, unless the count of the records or of the missing is noisy."""
+        n, ledger = float(self._whole.count), self._whole.ledger
+        error = 0.0 if ledger is None else deviations_at(confidence) * math.sqrt(ledger.count_variance)
+        known, reach = n * (1 - missing.value), math.hypot(error, n * (missing.high - missing.low) / 2)
+        return Statistic.around(known, reach, confidence if reach else 1.0, least=0.0)
 
     def _n_known(self, which: int) -> float:
         return float(self._whole.count) * (1 - self._missing(which).value)

@@ -159,6 +159,7 @@ class Bins:
     counts: Double  # numbers of records
     variances: Double  # of the counts: private noise, or sampling error
     whole: bool = False  # whether the column seems to have whole numbers only
+    points: bool = False  # whether the records of a bin have its value: of a sample, only the other records are between
 
     @classmethod
     def between(
@@ -190,7 +191,12 @@ class Bins:
             return cls(values, values, values, counts, variances, whole)
         low, high, none = np.append(-np.inf, values), np.append(values, np.inf), np.zeros(1)
         at, counts, variances = (np.append(*pair) for pair in ((values[:1], values), (none, counts), (none, variances)))
-        return cls(low, high, at, counts, variances)
+        return cls(low, high, at, counts, variances, whole, points=True)
+
+    @property
+    def ends(self) -> tuple[Double, Double]:
+        """The least and the largest values that the counted records of each bin may have."""
+        return (self.at, self.at) if self.points else (self.low, self.high)
 
     @property
     def total(self) -> float:
@@ -230,7 +236,7 @@ class Bins:
     def _within(self, k: int, place: float) -> float:
         """The value at this place among the records of a bin, as if they lay evenly in it."""
         low, high = self.low[k], self.high[k]
-        if not (np.isfinite(low) and np.isfinite(high)):
+        if self.points or not (np.isfinite(low) and np.isfinite(high)):
             return float(self.at[k])
         value = low + (high - low) * np.clip(place / max(self.counts[k], 1.0), 0, 1)
         return float(np.rint(value) if self.whole else value)
@@ -239,25 +245,26 @@ class Bins:
         """The mean: certain bounds by the ends of bins, widened by the noise of counts."""
         z, total = deviations_at(confidence), self.total
         if self._is_hidden(z):
-            return Statistic(float(np.median(self.at)), -np.inf, np.inf, confidence)
+            return Statistic(math.nan, -np.inf, np.inf, confidence)
         value = float(self.counts @ self.at / total)
         noise = z * math.sqrt(float(self.variances @ (self.at - value) ** 2)) / total
         there = self._occupied(z)
         counts = self.counts[there] / total
-        below, above = (float(np.abs(counts @ (ends[there] - self.at[there]))) for ends in (self.low, self.high))
+        below, above = (float(np.abs(counts @ (ends[there] - self.at[there]))) for ends in self.ends)
         return Statistic(value, value - below - noise, value + above + noise, confidence if noise else 1.0)
 
     def std(self, confidence: float) -> Statistic:
         """The standard deviation: those of two columns differ by their root mean square difference at most."""
         z = deviations_at(confidence)
         if self._is_hidden(z):
-            return Statistic(float(np.std(self.at)), 0.0, np.inf, confidence)
+            return Statistic(math.nan, 0.0, np.inf, confidence)
         total, shares = self.total, self.counts / self.total
         mean = float(shares @ self.at)
         variance = float(shares @ (self.at - mean) ** 2)
         noise = z * math.sqrt(float(self.variances @ ((self.at - mean) ** 2 - variance) ** 2)) / total
         there = self._occupied(z)
-        far = np.maximum(self.at - self.low, self.high - self.at)[there]
+        lowest, highest = self.ends
+        far = np.maximum(self.at - lowest, highest - self.at)[there]
         moved = math.sqrt(max(float(shares[there] @ far**2), 0.0))
         low, value, high = (math.sqrt(max(variance + sign * noise, 0.0)) for sign in (-1, 0, 1))
         found = Statistic(value, max(low - moved, 0.0), high + moved, confidence if noise else 1.0)
@@ -266,11 +273,12 @@ class Bins:
     def count_above(self, value: float, confidence: float) -> Statistic:
         """The number of records above a value."""
         value = round(value) if self.whole and abs(value - round(value)) <= NEAR_WHOLE * max(abs(value), 1) else value
-        sure, may = self.low > value, self.high > value
+        lowest, highest = self.ends
+        sure, may = lowest > value, highest > value
         part = np.where(sure, 1.0, 0.0)
         cut = may & ~sure
         with np.errstate(invalid="ignore", divide="ignore"):
-            within = (self.high[cut] - value) / (self.high[cut] - self.low[cut])
+            within = (highest[cut] - value) / (highest[cut] - lowest[cut])
         part[cut] = np.where(np.isfinite(within), within, self.at[cut] > value)
         z = deviations_at(confidence)
         least, most = (

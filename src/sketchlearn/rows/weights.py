@@ -55,23 +55,25 @@ def _checked(weights: Any, n_rows: int) -> NDArray[np.float64]:
 
 
 MOST_WHOLE = 2**31  # the total up to which whole weights are repetitions
+NEAR_ONE = 4.0  # means up to this factor from 1 stay: sums of fits then weigh alike
 ROWS_IN_FINEST_STEPS = 2**WEIGHT_BITS
 
 
 def relative_weights(weights: Any, n_rows: int) -> tuple[NDArray[np.float64], float]:
-    """Weights with a mean of 1, rounded to steps that leave room for the sums, and the factor that restores the scale.
+    """Weights in steps that leave room for the sums, and the factor that restores their scale.
 
-    Whole weights are repetitions, and stay as they are unless they are huge.
+    Weights with a mean far from 1 are divided by it. Whole weights are repetitions, and stay as they are unless they
+    are huge.
 
-    >>> relative_weights([0.5, 0.25, 0.75], 3), relative_weights([1, 2], 2)
-    ((array([1. , 0.5, 1.5]), 0.5), (array([1., 2.]), 1.0))
+    >>> relative_weights([0.125, 0.0625, 0.1875], 3), relative_weights([0.5, 2.25], 2)
+    ((array([1. , 0.5, 1.5]), 0.125), (array([0.5 , 2.25]), 1.0))
     """
     real = _checked(weights, n_rows)
     total = float(np.sum(real, dtype=np.longdouble))
     if not 0 < total < np.inf or (total <= MOST_WHOLE and np.array_equal(real, np.rint(real))):
         return real, 1.0
-    scale = total / n_rows
-    step = 2.0 ** (max(0, math.ceil(math.log2(max(n_rows, 1) / ROWS_IN_FINEST_STEPS))) - WEIGHT_BITS)
+    scale = 1.0 if 1 / NEAR_ONE <= total / n_rows <= NEAR_ONE else total / n_rows
+    step = 2.0 ** (max(0, math.ceil(math.log2(total / scale / ROWS_IN_FINEST_STEPS))) - WEIGHT_BITS)
     steps = np.maximum(np.rint(real / scale / step), real > 0)
     return steps * step, scale
 

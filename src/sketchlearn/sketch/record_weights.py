@@ -27,12 +27,13 @@ def drawn_weights(sketch: Sketch) -> NDArray[np.float64] | None:
     """The weight of one record like each sampled row; None where the priority sample is too small.
 
     Equal records are one row there: how many they were is not known, but one weighs as much as the heaviest at most.
-    Whole weights are repetitions; records of batches that were added several times weigh as often.
     """
-    if (kept := _large_sample(sketch)) is None:
+    kept = _large_sample(sketch)
+    if kept is None:
         return None
-    most = heaviest_record(sketch) if sketch.bits else sketch.batches.largest
-    return np.minimum(kept.units / 2.0**WEIGHT_BITS, float(most))
+    if sketch.bits == 0:
+        return np.ones(len(kept))
+    return np.minimum(kept.units / 2.0**WEIGHT_BITS, float(heaviest_record(sketch)))
 
 
 def distinct_records(sketch: Sketch) -> float:

@@ -116,7 +116,7 @@ MOST_HEAT = 2.5  # standard deviations: farther averages have the same color
 def heat(place: float) -> str:
     """The color of a deviation from the average: orange above it, blue below."""
     strength = min(abs(place) / MOST_HEAT, 1.0) if math.isfinite(place) else 0.0
-    return f"rgb({'213 94 0' if place > 0 else '0 114 178'} / {0.7 * strength:.2f})"
+    return f"rgb({'213 94 0' if place > 0 else '0 114 178'} / {0.4 * strength:.2f})"
 
 
 def deviation(place: float) -> Markup:

@@ -47,28 +47,30 @@ def checked_array(estimator: Any, X: Any, names: tuple[str, ...] | None = None, 
     return checked
 
 
-LARGEST_VALUE = 1e18  # the squares of larger values overflow in single precision
-
-
-def _squares_are_small(values: Any) -> bool:
-    """Whether the sum of squares, at the speed of reading, shows that no value is huge; False if it does not."""
-    flat = values.ravel(order="K") if values.flags.forc else values[:0].ravel()
-    return flat.size == values.size and bool(np.vdot(flat, flat) <= LARGEST_VALUE**2)
+LARGEST_DOUBLE, LARGEST_SINGLE = 1e30, 1e18  # products of larger values overflow in single precision
 
 
 def refuse_huge(rows: Any, names: tuple[str, ...] | None, name_row: Callable[[int], str] = "row {}".format) -> None:
-    """Raises an error that names the first value beyond what single precision can square."""
+    """Raises an error that names the first value whose squares, or differences in kernels, would overflow."""
     values = rows if isinstance(rows, np.ndarray) else rows.data
-    if not values.size or _squares_are_small(values):
+    most = LARGEST_SINGLE if values.dtype == np.float32 else LARGEST_DOUBLE
+    if not values.size or _squares_are_small(values, most):
         return
-    if not max(np.fmax.reduce(values, None), -np.fmin.reduce(values, None)) > LARGEST_VALUE:
+    if not max(np.fmax.reduce(values, None), -np.fmin.reduce(values, None)) > most:
         return
-    row, column = (int(places[0]) for places in (abs(rows) > LARGEST_VALUE).nonzero())
+    row, column = (int(places[0]) for places in (abs(rows) > most).nonzero())
     place = f"{name_row(row)}, column {column if names is None else repr(names[column])}"
+    kind = "float32 rows" if most == LARGEST_SINGLE else "single precision"
     raise InvalidValueError(
-        f"{place} is {rows[row, column]:.4g}: values beyond {LARGEST_VALUE:.0e} are too large for single precision",
+        f"{place} is {rows[row, column]:.4g}: values beyond {most:.0e} are too large for {kind}",
         "rescale the column, or leave such rows out",
     )
+
+
+def _squares_are_small(values: Any, most: float) -> bool:
+    """Whether the sum of squares, at the speed of reading, shows that no value is huge; False if it does not."""
+    flat = values.ravel(order="K") if values.flags.forc else values[:0].ravel()
+    return flat.size == values.size and float(np.vdot(flat, flat)) <= most**2
 
 
 def _frame_names(X: Any) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sketchlearn import engines
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
+from sketchlearn.core.errors import InvalidValueError, Parameter
 from sketchlearn.core.messages import check_names, warn_caller
 from sketchlearn.core.values import listed, number, positive, shortened, truth
 from sketchlearn.estimators.base import arrays as schema_rows
@@ -390,8 +391,10 @@ class SketchEstimator(BaseEstimator):
             )
         incoming = self._incoming(X, y, None if before is None else before.table, classes)
         if before is not None and before.weight_scale != 1:
-            own = np.ones(incoming.rows.n_rows or 0) if sample_weight is None else np.asarray(sample_weight)
-            sample_weight = own / before.weight_scale
+            if sample_weight is None:
+                said = f"earlier rows had sample weights with a mean of {before.weight_scale:.3g}"
+                raise InvalidValueError(said, f"give these rows weights, too, by {Parameter('sample_weight')}")
+            sample_weight = np.asarray(sample_weight) / before.weight_scale
         incoming = incoming.counted(sample_weight)
         if before is None or before.first_rows:
             return self._become(self._begun(before, incoming))
@@ -452,7 +455,10 @@ class SketchEstimator(BaseEstimator):
 
     @property
     def sketch_(self) -> Sketch:
-        """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it."""
+        """The sketch of all rows so far: a copy, so that the model and its ledger do not change with it.
+
+        Sample weights with a mean below 1/4 or above 4 are divided by it there.
+        """
         return self._sketched_state().sketch.copy()
 
     @property

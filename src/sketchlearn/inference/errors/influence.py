@@ -28,6 +28,7 @@ from sketchlearn.inference.decoders.refinement import derivatives, scaled_factor
 from sketchlearn.inference.decoders.target import Target, fourier_part
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.sampling_noise import Released, real_parts
+from sketchlearn.rows.weights import WEIGHT_BITS
 from sketchlearn.sketch.priority_sample import KeptRows
 from sketchlearn.sketch.record_weights import distinct_records, drawn_weights, effective_records
 from sketchlearn.sketch.sums import Sketch, heaviest_record
@@ -50,9 +51,13 @@ class SampledRows:
     @classmethod
     def of(cls, sketch: Sketch) -> SampledRows | None:
         """The sample of a sketch, within its bounds; None without one, or if it is too small."""
-        kept, count, drawn = sketch.kept, float(sketch.count), drawn_weights(sketch)
-        if kept is None or drawn is None:
+        kept, count = sketch.kept, float(sketch.count)
+        if kept is None or not (len(kept) >= FEWEST_ROWS or (kept.complete and len(kept))):
             return None
+        # equal records are one row: the weight of a draw is 1 if all are unweighted, and at most the largest otherwise
+        most, drawn = float(heaviest_record(sketch)), np.ones(len(kept))
+        if sketch.bits or most > 1:
+            drawn = np.minimum(kept.units / 2.0**WEIGHT_BITS, most)
         operator: Any = sketch.operator
         bounded = operator.part(Bounded)
         rows = kept.rows if bounded is None else bounded.within(kept.rows)
