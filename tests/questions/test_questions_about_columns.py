@@ -133,7 +133,7 @@ def test_a_description_is_a_data_frame(ask):
     assert frame.loc["since", "50% low"] <= FRAME["since"].quantile(0.5) <= frame.loc["since", "50% high"]
     assert frame.loc["income", "count"] == FRAME["income"].count()
     assert frame.loc["country", ["top", "freq"]].tolist() == ["FR", pytest.approx(np.mean(FRAME["country"] == "FR"))]
-    assert frame.loc["member", "kind"] == "yes or no"
+    assert frame.loc["member", "kind"] == "boolean"
 
 
 def test_a_description_prints(ask):
@@ -148,9 +148,9 @@ def test_a_description_prints(ask):
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (lambda ask: ask.quantile("country", 0.5), r"is category and has no quantiles: ask for top\(column\)"),
-        (lambda ask: ask.mean("size"), r"is ordered levels and has no mean: ask for top\(column\)"),
-        (lambda ask: ask.std("words"), r"text, by its words and has no standard deviation: ask for missing\(column\)"),
+        (lambda ask: ask.quantile("country", 0.5), r"\(category\) has no quantiles: ask for top\(column\)"),
+        (lambda ask: ask.mean("size"), r"\(ordered category\) has no mean: ask for top\(column\)"),
+        (lambda ask: ask.std("words"), r"\(text, by its words\) has no standard deviation: ask for missing\(column\)"),
         (lambda ask: ask.quantile("member", 0.5), "has no quantiles"),
         (lambda ask: ask.quantile("age", 1.5), "q=1.5 must be between 0 and 1"),
         (lambda ask: ask.quantile("age", 0.5, confidence=1), "confidence must be between 0 and 1"),

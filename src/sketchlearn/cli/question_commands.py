@@ -373,7 +373,9 @@ def ask(
         list[str] | None,
         typer.Argument(metavar="[COLUMN...]", help="Names of columns, or positions from 0; all by default."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of intervals with private noise, or from a sample.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of intervals; those without noise or sampling are certain.")
+    ] = 0.95,
     trusted: options.Trusted = None,
     json: options.Json = False,
 ) -> None:

@@ -95,8 +95,9 @@ class ClusterChoice:
         """The choice in words."""
         said = [self._verdict()]
         if self.n_clusters > 1 and self.n_clusters == self.most and self.basis is not Basis.HIDDEN:
-            remedy = "U" if self.basis is Basis.ROWS else "Design a sketch for more, and u"
-            said.append(f"This is the largest number tried. {remedy}se a larger {Parameter('max_clusters')}.")
+            larger = f"a larger {Parameter('max_clusters')}"
+            remedy = f"Use {larger}" if self.basis is Basis.ROWS else f"Design a sketch for more, and use {larger}"
+            said.append(f"This is the largest number tried. {remedy}.")
         if self.basis is not Basis.HIDDEN and self.low < self.high:
             said.append(f"Within the error of the criterion there are {self.low} to {self.high}.")
         if self.misfit is not None and self.basis is not Basis.GAUSSIANS:

@@ -277,7 +277,7 @@ class Questions:
         Of dates, the value is a date, text such as "2024-01-31", or a number of days since 1970.
         """
         which = self._column(column)
-        self._require(which, _has_values, "order")
+        self._require(which, _has_values, "values above others")
         if isinstance(self._kinds[which], Date) and not isinstance(value, int | float):
             value = (np.datetime64(value) - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
         encoded = self._kinds[which].scaled(np.array([value], np.float64))  # there and back as the records went
@@ -389,7 +389,7 @@ class Questions:
     def _require(self, which: int, can: Callable[[Column], bool], what: str) -> None:
         """Refuses what a kind of column, or one without values, does not have."""
         if not can(self._kinds[which]):
-            said = f"column {self.columns[which]!r} is {kind_in_words(self._kinds[which])} and has no {what}"
+            said = f"column {self.columns[which]!r} ({kind_in_words(self._kinds[which])}) has no {what}"
             hashed = isinstance(self._kinds[which], Text)
             raise InvalidValueError(said, f"ask for {called('missing' if hashed else 'top', 'column')}")
         if self._n_known(which) < LEAST_KNOWN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.messages import in_certain_digits, in_date, in_digits, printable
+from sketchlearn.core.packages import required
 from sketchlearn.features.bounded import FIXED_POINT, VALUE_BITS
 from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.moments import ColumnMoments, SecondMoments
@@ -485,7 +485,7 @@ class Description:
         The columns are those of `DataFrame.describe`, "top" and "freq" included, and "low" and "high" ends of each
         interval. Dates are `datetime` objects, and open ends are None.
         """
-        pd: Any = importlib.import_module("pandas")
+        pd = required("pandas", "pandas")
 
         rows = []
         for one in self.columns:
@@ -503,7 +503,7 @@ class Description:
         return pd.DataFrame(rows, index=index, columns=[name for name in order if name in known])
 
 
-KINDS = {Category: "category", Flag: "yes or no", Ordinal: "ordered levels", Date: "date"}
+KINDS = {Category: "category", Flag: "boolean", Ordinal: "ordered category", Date: "date"}
 
 
 def kind_in_words(column: Column | None) -> str:
