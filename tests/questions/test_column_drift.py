@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -70,3 +71,19 @@ def test_noise_of_a_release_is_no_drift() -> None:
 def test_a_column_of_one_value_has_no_drift() -> None:
     a = counts(np.full(50, 3.0), np.array([2.5, 3.5]))
     assert counts_drift(a, a).p_value == 1
+
+
+def test_the_shift_of_a_column_with_gaps_is_that_of_its_known_values() -> None:
+    def table(mean: float, seed: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        known = rng.normal(mean, 1, 20_000)
+        return pd.DataFrame({"x": np.where(rng.random(20_000) < 0.5, np.nan, known), "y": rng.standard_normal(20_000)})
+
+    first, second = table(0, 0), table(1, 1)
+    sample = pd.concat([table(0, 2), table(1, 3)])
+    operator = skl.design(sample, n_components=3, schema=skl.schema(sample))
+    moved = skl.two_sample_test(operator.sketch(first), operator.sketch(second)).columns[0]
+    truth = second.x.mean() - first.x.mean()
+    assert moved.column == "x"
+    assert moved.shift == pytest.approx(truth, abs=0.02)
+    assert moved.spread_ratio == pytest.approx(second.x.std() / first.x.std(), abs=0.05)

@@ -345,11 +345,27 @@ def effective_count(a: Sketch, b: Sketch) -> float:
 
 
 def _counted_columns(a: Sketch, b: Sketch) -> list[_NumberDrift]:
-    """The drift of each number of a record, from its histograms."""
-    names = a.operator.column_names
+    """The drift of each number of a record, from its histograms; of columns with gaps, that of the known values."""
+    names, columns = a.operator.column_names, a.operator.columns
+    gaps = dict[int, tuple[int, Column]]()
+    if isinstance(columns, SchemaColumns):
+        schema = enumerate(columns.schema.columns)
+        starts = (
+            (columns.first_number(i), one)
+            for i, one in schema
+            if one.missing == INDICATE and isinstance(one, Number | Date)
+        )
+        gaps = {start: (start + one.n_own, one) for start, one in starts}
     found = []
     for column, name in enumerate(names):
-        drift = counts_drift(ColumnCounts.of(a, column), ColumnCounts.of(b, column))
+        pair = [ColumnCounts.of(sketch, column) for sketch in (a, b)]
+        if column in gaps:
+            position, one = gaps[column]
+            missing = [ColumnCounts.of(sketch, position).share_of(one.weight_of_gap, (0.0,)) for sketch in (a, b)]
+            if all(share is not None and share.exact for share in missing):
+                typical = float(one.typical_numbers[0])
+                pair = [own.without(typical, share.value) for own, share in zip(pair, missing, strict=True) if share]
+        drift = counts_drift(*pair)
         p = min(1.0, len(names) * drift.p_value)
         found.append((drift.statistic, column, ColumnDrift(name, p, drift.shift, drift.spread_ratio)))
     return found

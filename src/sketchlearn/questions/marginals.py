@@ -208,6 +208,14 @@ class ColumnCounts:
         mean = float(shares @ at)
         return mean, float(shares @ ((at - mean) ** 2 + within))
 
+    def without(self, value: float, share: float) -> ColumnCounts:
+        """The column without this share of the records, which have this value."""
+        place = int(np.searchsorted(self.edges, value, side="right")) - int(value == self.edges[-1])
+        counts = self.counts.copy()
+        counts[place] = max(counts[place] - share * self.total, 0.0)
+        left = 1 - share
+        return replace(self, counts=counts, total=self.total * left, records=self.records * left)
+
     def quantiles(self, at: Double) -> Double:
         """Values below which such proportions of the records lie, linear within bins."""
         cumulative = np.maximum.accumulate(np.cumsum(np.maximum(self.counts, 0))[:-1])

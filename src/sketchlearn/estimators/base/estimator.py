@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sketchlearn import engines
 from sketchlearn.core.arrays import Double
 from sketchlearn.core.containers import MODEL, MODEL_VERSION, to_document
-from sketchlearn.core.errors import InvalidValueError, Parameter
+from sketchlearn.core.errors import InvalidValueError
 from sketchlearn.core.messages import check_names, warn_caller
 from sketchlearn.core.values import listed, number, positive, shortened, truth
 from sketchlearn.estimators.base import arrays as schema_rows
@@ -393,7 +393,7 @@ class SketchEstimator(BaseEstimator):
         if before is not None and before.weight_scale != 1:
             if sample_weight is None:
                 said = f"earlier rows had sample weights with a mean of {before.weight_scale:.3g}"
-                raise InvalidValueError(said, f"give these rows weights, too, by {Parameter('sample_weight')}")
+                raise InvalidValueError(said, "give these rows weights, too")
             sample_weight = np.asarray(sample_weight) / before.weight_scale
         incoming = incoming.counted(sample_weight)
         if before is None or before.first_rows:
