@@ -153,7 +153,11 @@ def test_the_page_of_queries(tmp_path, monkeypatch, capsys):
     points, table = tables[0].to_numpy()[:5], tables[0]
     names = {"skl": skl, "january": january, "february": february, "sketch": january, "days": days}
     names |= {"kmeans": kmeans, "points": points, "table": table}
+    people = tables[0].assign(country=np.resize(["FR", "DE", "IT"], len(tables[0])))
+    mixed = skl.SketchKMeans(3, schema="auto", random_state=0).design(people).sketch(people)
     for block in python:
+        of_table = "describe" in block or "country" in block
+        names |= {"sketch": mixed if of_table else january, "ask": skl.Questions(mixed if of_table else january)}
         exec(block, names)
     assert "MMD" in capsys.readouterr().out
     january.save("day.sketch")

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ import pandas as pd
 import sketchlearn as skl
 from sketchlearn.kernels.gpu.driver import DeviceError
 from sketchlearn.questions.explain import explain
+from sketchlearn.rows.schemas.columns import INDICATE, Date, Number
+from sketchlearn.rows.schemas.table_schema import SchemaColumns
 from sketchlearn.sketch.batches import RELEASED
 from sketchlearn.views.pictures import plot_model
 
@@ -199,31 +204,40 @@ def marginal(kind: Sketches) -> None:
         assert 10 < found.edges.mean() < 90
 
 
+def numeric(kind: Sketches) -> list[int]:
+    """The columns of the table that are numbers or dates; those without gaps first."""
+    columns = kind.operator.columns
+    if not isinstance(columns, SchemaColumns):
+        return list(range(kind.operator.n_features))
+    found = [(column.missing == INDICATE, i, column) for i, column in enumerate(columns.schema.columns)]
+    return [i for _, i, column in sorted(found, key=itemgetter(0)) if isinstance(column, Number | Date)]
+
+
 def describe(kind: Sketches) -> None:
-    (column,) = found = skl.Questions(kind.whole).describe([0])
+    (column,) = found = skl.Questions(kind.whole).describe(numeric(kind)[:1])
     assert column.mean is None or column.mean.low <= column.mean.value <= column.mean.high
     assert column.statistics or "rows=" in found.notes[0] or "release a sketch of" in found.notes[0]
 
 
 def quantile(kind: Sketches) -> None:
-    found = skl.Questions(kind.whole).quantile(0, 0.5)
+    found = skl.Questions(kind.whole).quantile(numeric(kind)[0], 0.5)
     assert found.low <= found.value <= found.high
 
 
 def moments(kind: Sketches) -> None:
     ask = skl.Questions(kind.whole)
-    for found in (ask.mean(0), ask.std(0)):
+    which = numeric(kind)[0]
+    for found in (ask.mean(which), ask.std(which)):
         assert found.low <= found.value <= found.high
 
 
 def correlation(kind: Sketches) -> None:
-    names = skl.Questions(kind.whole).columns
-    found = skl.Questions(kind.whole).correlation(0, "since" if "since" in names else 1)
+    found = skl.Questions(kind.whole).correlation(*(numeric(kind) * 2)[:2])
     assert -1 <= found.low <= found.value <= found.high <= 1
 
 
 def count_above(kind: Sketches) -> None:
-    found = skl.Questions(kind.whole).count_above(0, 0.0)
+    found = skl.Questions(kind.whole).count_above(numeric(kind)[0], 0.0)
     assert found.low <= found.value <= found.high
 
 
@@ -285,6 +299,7 @@ def cuda(kind: Sketches) -> None:
 def spark(kind: Sketches) -> None:
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         frame = session.createDataFrame(pd.DataFrame(kind.rows))

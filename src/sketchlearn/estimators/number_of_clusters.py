@@ -194,7 +194,7 @@ class ClusterChoice:
             raise InvalidValueError(f"choice: {Parameter('covariance_type')} must be diag or full")
         read: dict[str, Any] = {name: _numbers(name, form[name]) for name in names[7:-1]}
         read |= {name: whole(name, form[name], 1, MOST_CLUSTERS) for name in ("n_clusters", "most", "low", "high")}
-        if len({len(read[name]) for name in ("silhouettes", "references", "agreements")}) > 1:
+        if read["silhouettes"] and len({len(read[name]) for name in ("silhouettes", "references", "agreements")}) > 1:
             raise ValueError("choice: silhouettes, references and agreements must be of the same numbers of clusters")
         read |= {"evident": truth("evident", form["evident"]), "basis": Basis[form["basis"]]}
         read["misfit"] = None if form["misfit"] is None else number("misfit", form["misfit"])

@@ -186,6 +186,7 @@ class Bins:
         whole = _are_whole(known)
         values, where = np.unique(np.rint(known) if whole else known, return_inverse=True)
         counts = np.bincount(where, weights, len(values)).astype(np.float64)
+        counts = np.where(_near_whole(counts), np.rint(counts), counts)
         variances = np.bincount(where, weights**2 * (1 - chances), len(values)).astype(np.float64)
         if np.all(chances == 1):
             return cls(values, values, values, counts, variances, whole)
@@ -386,7 +387,11 @@ class ColumnSums:
 
 
 def _are_whole(values: Double) -> bool:
-    return bool(np.all(np.abs(values - np.rint(values)) <= NEAR_WHOLE * np.maximum(np.abs(values), 1)))
+    return bool(np.all(_near_whole(values)))
+
+
+def _near_whole(values: Double) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(values - np.rint(values)) <= NEAR_WHOLE * np.maximum(np.abs(values), 1))
 
 
 @dataclass(frozen=True)
