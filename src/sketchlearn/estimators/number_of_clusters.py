@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import adjusted_rand_score
 
 from sketchlearn.core.arrays import Double, Single
-from sketchlearn.core.errors import InvalidValueError, Parameter, called, either
+from sketchlearn.core.errors import InvalidValueError, Parameter, called
 from sketchlearn.core.messages import in_certain_digits, in_digits, warn_caller
 from sketchlearn.core.progress import steps_shown
 from sketchlearn.core.values import number, shortened, truth, whole
@@ -29,6 +29,7 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.decoders.target import HIGHEST_HARMONIC, Target, fourier_part
 from sketchlearn.inference.distributions import DiagonalGaussian
 from sketchlearn.inference.errors.influence import hidden_by_noise, independent_records
+from sketchlearn.inference.errors.means import more_rows
 from sketchlearn.inference.kmeans import KMeansOfRows, nearest, systematic_draws
 from sketchlearn.inference.weighted_clusters import RowSample
 from sketchlearn.kernels.dispatch import one_blas_thread
@@ -104,9 +105,7 @@ class ClusterChoice:
             said.append(f"No mixture of up to {self.most} Gaussians fits the sketch ({self._residual}).")
         if self.basis is Basis.DENSITY and self.most > 1:
             said.append(
-                "The rows are draws of a fitted density, whose components can look like clusters: keep rows beside the "
-                f"sketch with {called('design', '...', rows=500)}, or give some with "
-                f"{either('sample=rows', '--sample FILE')}."
+                f"The rows are draws of a fitted density, whose components can look like clusters: {more_rows()}."
             )
         return said
 

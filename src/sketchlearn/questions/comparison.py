@@ -347,28 +347,25 @@ def effective_count(a: Sketch, b: Sketch) -> float:
 def _counted_columns(a: Sketch, b: Sketch) -> list[_NumberDrift]:
     """The drift of each number of a record, from its histograms; of columns with gaps, that of the known values."""
     names, columns = a.operator.column_names, a.operator.columns
-    gaps = dict[int, tuple[int, Column]]()
-    if isinstance(columns, SchemaColumns):
-        schema = enumerate(columns.schema.columns)
-        starts = (
-            (columns.first_number(i), one)
-            for i, one in schema
-            if one.missing == INDICATE and isinstance(one, Number | Date)
-        )
-        gaps = {start: (start + one.n_own, one) for start, one in starts}
+    kinds = enumerate(columns.schema.columns if isinstance(columns, SchemaColumns) else ())
+    numbers = {columns.first_number(i): kind for i, kind in kinds if isinstance(kind, Number | Date)}
     found = []
     for column, name in enumerate(names):
-        pair = [ColumnCounts.of(sketch, column) for sketch in (a, b)]
-        if column in gaps:
-            position, one = gaps[column]
-            missing = [ColumnCounts.of(sketch, position).share_of(one.weight_of_gap, (0.0,)) for sketch in (a, b)]
-            if all(share is not None and share.exact for share in missing):
-                typical = float(one.typical_numbers[0])
-                pair = [own.without(typical, share.value) for own, share in zip(pair, missing, strict=True) if share]
-        drift = counts_drift(*pair)
+        drift = counts_drift(*(_known_counts(sketch, column, numbers.get(column)) for sketch in (a, b)))
         p = min(1.0, len(names) * drift.p_value)
         found.append((drift.statistic, column, ColumnDrift(name, p, drift.shift, drift.spread_ratio)))
     return found
+
+
+def _known_counts(counts: Sketch, position: int, column: Column | None) -> ColumnCounts:
+    """The counts of a number of a record, without missing values, where they are counted exactly."""
+    found = ColumnCounts.of(counts, position)
+    if column is None or column.missing != INDICATE:
+        return found
+    gaps = ColumnCounts.of(counts, position + column.n_own).share_of(column.weight_of_gap, (0.0,))
+    if gaps is None or not gaps.exact:
+        return found
+    return found.without(float(column.typical_numbers[0]), gaps.value)
 
 
 def _probed_columns(a: Sketch, b: Sketch, noise: Noise, weights: Double, private: Released) -> list[_NumberDrift]:

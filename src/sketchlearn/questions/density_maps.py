@@ -17,7 +17,7 @@ from sketchlearn.inference.decoders.problem import Problem
 from sketchlearn.inference.distributions import Mixture
 from sketchlearn.inference.moments import part_of
 from sketchlearn.inference.sampling_noise import noise_in, real_parts
-from sketchlearn.questions.marginals import ColumnCounts, Regression
+from sketchlearn.questions.marginals import LEAST_DENSITY, ColumnCounts, Regression
 from sketchlearn.sketch.priority_sample import KeptRows
 from sketchlearn.sketch.record_weights import FEWEST_ROWS
 from sketchlearn.sketch.sums import Sketch
@@ -200,7 +200,6 @@ def _kernel_density(rows: KeptRows, sketch: Sketch, view: View, grid: Grid, part
 
 COARSE_POINTS = 60  # per axis, at which frequencies are written
 ROUNDS = 3  # of weighting points by the density found so far
-LEAST_DENSITY = 0.02  # of the mean one, so that no point counts for nothing
 
 
 def _density_of_frequencies(sketch: Sketch, grid: Grid) -> Double:
@@ -222,7 +221,9 @@ def _density_of_frequencies(sketch: Sketch, grid: Grid) -> Double:
         found = gaussian_filter(found, 1.0, mode="constant").ravel() / found.sum()
         shares = np.maximum(found, LEAST_DENSITY / len(found))
         shares /= shares.sum()
-    fine = zoom(found.reshape(shape[::-1]), [len(axis) / n for axis, n in zip(grid.ticks, shape, strict=True)], order=1)
+    fine = zoom(
+        found.reshape(shape[::-1]), [len(axis) / n for axis, n in zip(grid.ticks, shape, strict=True)][::-1], order=1
+    )
     return np.asarray(fine.ravel() / (fine.sum() * grid.cell))
 
 

@@ -154,6 +154,15 @@ ROUNDS = 2  # of weighting points by the density found so far
 LEAST_DENSITY = 0.02  # of the mean one, so that no point counts for nothing
 
 
+def bin_of(edges: Double, value: float) -> int:
+    """The bin of a value, the last of which holds its upper edge: 0 is below all edges, len(edges) above.
+
+    >>> [bin_of(np.array([0.0, 1.0, 2.0]), value) for value in (-1.0, 0.0, 1.0, 2.0, 3.0)]
+    [0, 1, 2, 2, 3]
+    """
+    return int(np.searchsorted(edges, value, side="right")) - int(value == edges[-1])
+
+
 @dataclass(frozen=True)
 class ColumnCounts:
     """A column of a sketch of histograms."""
@@ -210,8 +219,7 @@ class ColumnCounts:
 
     def without(self, value: float, share: float) -> ColumnCounts:
         """The column without this share of the records, which have this value."""
-        place = int(np.searchsorted(self.edges, value, side="right")) - int(value == self.edges[-1])
-        counts = self.counts.copy()
+        counts, place = self.counts.copy(), bin_of(self.edges, value)
         counts[place] = max(counts[place] - share * self.total, 0.0)
         left = 1 - share
         return replace(self, counts=counts, total=self.total * left, records=self.records * left)
@@ -224,10 +232,7 @@ class ColumnCounts:
 
     def share_of(self, value: float, others: tuple[float, ...]) -> Share | None:
         """The share of the records that have a value, if all have it or one of the others; None if bins mix them."""
-        places = np.searchsorted(self.edges, (value, *others), side="right") - np.equal(
-            (value, *others), self.edges[-1]
-        )
-        place, *elsewhere = places.tolist()
+        place, *elsewhere = (bin_of(self.edges, one) for one in (value, *others))
         if place in elsewhere:
             return None
         share = float(np.clip(self.counts[place] / self.total, 0, 1))

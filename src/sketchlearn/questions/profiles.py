@@ -189,7 +189,7 @@ class Profiles:
         return frame.fillna({name: 0.0 for name in frame if name.endswith(" missing")})
 
     def with_shares(self, model: Any) -> Profiles:
-        """The same with the shares of the model in place of those of sampled rows; exact shares stay.
+        """The same with the shares of the model in place of those of sampled rows.
 
         The model's shares agree with all records better than the sample's. The error is that of counting the rows that
         `predict` puts into each cluster: the sampling error, and how far model and sample differ.
@@ -368,6 +368,11 @@ def profiles(model: Any, sketch: Sketch | None = None) -> Profiles:
 def has_profiles(sketch: Sketch) -> bool:
     """Whether a sketch has what profiles are read from: a sample of rows, or cells."""
     return has_cells(sketch) or (sketch.kept is not None and len(sketch.kept) > 0)
+
+
+def profiles_or_none(model: Any, sketch: Sketch) -> Profiles | None:
+    """The profiles of a model's clusters where the sketch has what they are read from."""
+    return profiles(model, sketch) if has_profiles(sketch) else None
 
 
 @dataclass(frozen=True)

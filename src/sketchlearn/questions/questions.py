@@ -37,6 +37,7 @@ from sketchlearn.questions.marginals import (
     LevelShares,
     Regression,
     Share,
+    bin_of,
     share_by_features,
     shares_of_levels,
 )
@@ -119,6 +120,7 @@ class Questions:
         if sketch.count == 0:
             raise ValueError("the sketch is empty: add records before asking")
         self._whole, self._counts, self._sums = sketch, part_of(sketch, Histograms), ColumnSums.of(sketch)
+        self._waves = part_of(sketch, FourierFeatures)
         operator: Any = sketch.operator
         if self._counts is not None and self._counts.operator.n_features != operator.n_features:
             self._counts = None  # of some columns, by other numbers
@@ -134,13 +136,12 @@ class Questions:
 
     @cached_property
     def _sketch(self) -> Sketch:
-        found = part_of(self._whole, FourierFeatures)
-        if found is None:
+        if self._waves is None:
             raise InvalidValueError(
                 "densities and means of functions need frequencies of all columns, and the sketch has none",
                 f"design it with {frequencies_instead()}",
             )
-        return found
+        return self._waves
 
     @property
     def _operator(self) -> FourierFeatures:
@@ -267,9 +268,11 @@ class Questions:
             found.append(
                 _correlation_of_rows(self._known_rows(pair[0]), self._known_rows(pair[1]), self._weights, confidence)
             )
-        if not found and linear and self._has_density:
+        if not found and linear and self._waves is not None:
             found.append(self._correlation_of_density(i, j, confidence))
-        return self._narrowest(found, f"the correlation of {self.columns[pair[0]]!r} and {self.columns[pair[1]]!r}")
+        what = f"the correlation of {self.columns[pair[0]]!r} and {self.columns[pair[1]]!r}"
+        release = either("release a sketch of skl.features.SecondMoments", "release one of design --task moments")
+        return self._narrowest(found, what, release)
 
     def count_above(self, column: int | str, value: Any, *, confidence: float = 0.95) -> Statistic:
         """The number of records whose value is above this one; exact where that is an edge of the sketch's bins.
@@ -318,7 +321,7 @@ class Questions:
             summed = float(np.clip(mean.value / value - (missing or 0.0) / 2, 0, 1))
             return Share(summed, (mean.high - mean.low) / 2 / value, mean.confidence == 1)
         share = None
-        if self._has_density:
+        if self._waves is not None:
             share = share_by_features(self._sketch, self._operator, position, value, missing or 0.0)
         if share is None:
             found = self.number_histogram(position, [0.75 * value, 1.25 * value])
@@ -363,10 +366,6 @@ class Questions:
         expected = np.mean(np.concatenate([checked(rows[i : i + step]) for i in range(0, len(rows), step)]), axis=0)
         more, error = self._correction(checked(self._regression[0]), self._drawn_mean)
         return Answer(float(expected[0] + more[0]), float(error[0]))
-
-    @property
-    def _has_density(self) -> bool:
-        return any(isinstance(part.operator, FourierFeatures) for part in self._whole.operator.leaves(self._whole))
 
     def _correlation_of_density(self, a: int, b: int, confidence: float) -> Statistic:
         chosen = [a, b]
@@ -498,19 +497,17 @@ class Questions:
         known = self._n_known(which)
         return variance.mapped(lambda end: math.sqrt(end) * sample_factor(known) * (one - zero))
 
-    def _narrowest(self, found: Sequence[Statistic | None], what: str) -> Statistic:
+    def _narrowest(self, found: Sequence[Statistic | None], what: str, release: str | None = None) -> Statistic:
         known = [one for one in found if one is not None and math.isfinite(one.value)]
         if not known:
-            raise self._refusal(what)
+            raise self._refusal(what, release)
         return min(known, key=lambda one: one.high - one.low)
 
-    def _refusal(self, what: str) -> InvalidValueError:
-        """That a sketch does not determine something, and a design that does."""
+    def _refusal(self, what: str, release: str | None = None) -> InvalidValueError:
+        """That a sketch does not determine something, and a design, or a private release, that does."""
         remedy = f"sketch with {called('design', 'sample', '...', rows=4000)}, which keeps a sample of the rows"
-        if self._whole.ledger is not None and "correlation" in what:
-            remedy = either("release a sketch of skl.features.SecondMoments", "release one of design --task moments")
-        elif self._whole.ledger is not None:
-            remedy = either(
+        if self._whole.ledger is not None:
+            remedy = release or either(
                 "release a sketch of skl.features.Histograms.even(low, high), alone or concatenated",
                 "release a sketch of at most 64 columns, whose design has histograms (design --exclude)",
             )
@@ -655,7 +652,7 @@ def _level_shares(column: Column, found: list[tuple[str, Share]], missing: float
 
 def _without_missing(found: Histogram, column: Column, missing: float | None) -> Histogram:
     """The histogram without missing values, which are counted in the bin of the typical value."""
-    where = int(np.searchsorted(found.edges, column.typical_numbers[0], side="right")) - 1
+    where = bin_of(found.edges, column.typical_numbers[0]) - 1
     if not missing or not 0 <= where < len(found.shares):
         return found
     shares = found.shares.copy()

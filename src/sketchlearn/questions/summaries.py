@@ -20,7 +20,7 @@ from sketchlearn.features.cell_sums import CellSums
 from sketchlearn.features.moments import ColumnMoments, SecondMoments
 from sketchlearn.features.operator import Operator
 from sketchlearn.inference.moments import part_of
-from sketchlearn.questions.marginals import LevelShares, Share
+from sketchlearn.questions.marginals import LevelShares, Share, bin_of
 from sketchlearn.rows.schemas.columns import Category, Column, Date, Flag, Number, Ordinal, Text
 from sketchlearn.sketch.sums import Sketch
 
@@ -101,8 +101,10 @@ class Statistic:
         ('>= 3', 'unknown')
         """
         end = self.low if lower else self.high
-        if self.is_sharp or not math.isfinite(end):
-            return self.short if self.is_sharp else "unknown"
+        if self.is_sharp:
+            return self.short
+        if not math.isfinite(end):
+            return "unknown"
         return f"{'>=' if lower else '<='} {self._written(end, (self.high - self.low) / 10)}"
 
     @property
@@ -170,7 +172,7 @@ class Bins:
         `values` are those of the bins, where the column takes a few only.
         """
         counts, variances = counts.copy(), variances.copy()
-        where = int(np.searchsorted(edges, column.typical_numbers[0], side="right"))
+        where = bin_of(edges, column.typical_numbers[0])
         counts[where], variances[where] = counts[where] - missing.value, variances[where] + missing.error**2
         ends = in_unit(column, edges)
         middles = in_unit(column, edges[:-1] / 2 + edges[1:] / 2 if values is None else values)

@@ -33,7 +33,7 @@ from sketchlearn.questions.density_maps import (
     view_of,
 )
 from sketchlearn.questions.marginals import Histogram, LevelShares
-from sketchlearn.questions.profiles import has_profiles, profiles
+from sketchlearn.questions.profiles import profiles_or_none
 from sketchlearn.sketch.sums import Sketch
 from sketchlearn.views.report.clusters import MOST_SHOWN, HeatRow, heat_map
 from sketchlearn.views.templates import MOST_HEAT
@@ -85,8 +85,8 @@ def plot_model(sketch: Sketch, estimator: Any = None, path: str | os.PathLike[st
     n = len(parts.centers)
     axes.set_title(f"{counted(n, parts.name)}, from the sketch of {counted(sketch.count, 'record')}")
     if wide:
-        found = profiles(estimator, sketch) if has_profiles(sketch) else None
-        draw_heat_map(figure.add_subplot(1, 2, 2), heat_map(estimator, found), parts.name)
+        rows = heat_map(estimator, profiles_or_none(estimator, sketch))
+        draw_heat_map(figure.add_subplot(1, 2, 2), rows, parts.name)
     return _saved(figure, path)
 
 

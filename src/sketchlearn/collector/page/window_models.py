@@ -110,13 +110,13 @@ class WindowModels:
 def learned(sketch: Sketch, before: Sketch | None, k: int) -> WindowClusters:
     """The clusters of a window, beside those of the window before."""
     from sketchlearn.estimators.clusters.estimators import SketchKMeans
-    from sketchlearn.questions.profiles import has_profiles, profiles  # they take seconds to import
+    from sketchlearn.questions.profiles import profiles_or_none  # they take seconds to import
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = SketchKMeans(k, random_state=0).fit_sketch(sketch)
         errors = dict(model.standard_errors_)
-        found = profiles(model, sketch) if has_profiles(sketch) else None
+        found = profiles_or_none(model, sketch)
         centers, shares, errors_before, drift = None, None, {}, None
         if before is not None:
             earlier = SketchKMeans(k, random_state=0).fit_sketch(before)

@@ -212,7 +212,7 @@ class SketchEstimator(BaseEstimator):
             hold text. Other estimators ignore it.
         sample_weight : how often each row counts. Whole weights give the model of a table that repeats the rows; if any
             is a fraction, all are rounded to multiples of 2^-16. For clusters and mixtures, fractions may be of any
-            scale: they are divided by their mean first.
+            scale: those with a mean below 1/4 or above 4 are divided by it first.
         """
         self.check_parameters()
         if type(X) is not np.ndarray and engines.engine_of(X):

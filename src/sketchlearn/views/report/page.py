@@ -19,7 +19,7 @@ from sketchlearn.inference.decoders.loop import Status
 from sketchlearn.inference.moments import part_of
 from sketchlearn.questions.comparison import two_sample_test
 from sketchlearn.questions.marginals import Histogram, LevelShares
-from sketchlearn.questions.profiles import Profiles, has_profiles, profiles
+from sketchlearn.questions.profiles import Profiles, profiles_or_none
 from sketchlearn.questions.questions import Questions
 from sketchlearn.questions.summaries import kind_in_words
 from sketchlearn.rows.schemas.columns import Text
@@ -196,7 +196,7 @@ def report(
 
 def report_page(sketch: Sketch, model: Any, *, against: Sketch | None = None, title: str = "Report") -> str:
     _check(sketch, model)
-    found = _profiles(model, sketch)
+    found = profiles_or_none(model, sketch)
     clusters = cluster_facts(model, found, float(sketch.count))
     learned, shares = model.fitted_model(), [share.value for share in clusters["shares"]]
     keys = {"k": len(shares), "largest": max(shares), "smallest": min(shares), "private": is_private(sketch, model)}
@@ -214,17 +214,13 @@ def report_page(sketch: Sketch, model: Any, *, against: Sketch | None = None, ti
         certainty=certainty,
         drift=None if against is None else two_sample_test(against, sketch),
         against=against,
-        before=None if against is None else _profiles(model, against),
+        before=None if against is None else profiles_or_none(model, against),
         data=column_facts(sketch),
         version=__version__,
         ADD_REMOVE=ADD_REMOVE,
         ASSUMED=ASSUMED,
         FEW_RECORDS=FEW_RECORDS,
     )
-
-
-def _profiles(model: Any, sketch: Sketch) -> Profiles | None:
-    return profiles(model, sketch) if has_profiles(sketch) else None
 
 
 def _check(sketch: Any, model: Any) -> None:
