@@ -30,7 +30,8 @@ class Schema(Value):
     proposed : whether categories and scales were estimated from rows: an operator with it is then one "from a sample",
         which private releases refuse.
     unlisted : pairs of a column and the proportion of its values, among the rows from which the schema was proposed,
-        that it does not list: rare categories, and text among numbers. Only more of them are warned of.
+        that it does not list: rare categories, and text among numbers. Only more of them are warned of. Not in
+        operators' files.
 
     Examples
     --------
@@ -197,7 +198,7 @@ class SchemaColumns(tuple[str, ...]):
     __hash__ = tuple.__hash__
 
     def __reduce__(self) -> Any:
-        return SchemaColumns, (replace(self.schema, left_out=()),)
+        return SchemaColumns, (self._without_notes,)
 
     def read_at(self, position: int) -> str:
         """The name of the column of the table that a number belongs to."""
@@ -213,4 +214,9 @@ class SchemaColumns(tuple[str, ...]):
 
     def to_json(self) -> dict[str, Any]:
         """The schema: `check_columns` makes columns of it again."""
-        return replace(self.schema, left_out=()).to_json()
+        return self._without_notes.to_json()
+
+    @property
+    def _without_notes(self) -> Schema:
+        """The schema without what its proposal saw of the rows: sketches and releases have the schema, too."""
+        return replace(self.schema, left_out=(), unlisted=())
